@@ -17,12 +17,13 @@ import pytest
 from qa_files import question_of, write_examples
 
 from helpers import paths
-from helpers.data import downloads, hub
+from helpers.data import downloads, folders, hub
+from helpers.data import load as load_module
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint_examples, load, load_adversarial, load_domains
 from helpers.data.mini import world as mini
 from helpers.presets.load import load_preset
-from helpers.presets.schema import DataSettings, Download, File, TextsSettings
+from helpers.presets.schema import DataSettings, Download, File, TasksSettings, TextsSettings
 
 PAPER = load_preset("paper")
 REVISION = "a" * 40
@@ -365,3 +366,92 @@ def test_a_download_has_one_source():
     for source in ({}, {"revision": REVISION}, hub | files):
         with pytest.raises(ValueError, match="give either files, or a revision and columns"):
             Download(rows={"train": 1}, **source)
+
+
+def hub_repository(place, **splits):
+    """A copy of a dataset's repository on the Hub with one configuration, "cola"."""
+    place.mkdir(parents=True)
+    files = "".join(f"  - split: {split}\n    path: cola/{split}-*\n" for split in splits)
+    (place / "README.md").write_text(f"---\nconfigs:\n- config_name: cola\n  data_files:\n{files}---\n")
+    features = {"sentence": datasets.Value("string"), "idx": datasets.Value("int32")}
+    features |= {"label": datasets.ClassLabel(names=["unacceptable", "acceptable"])}
+    for split, rows in splits.items():
+        columns = {"sentence": [f"{split} {n}" for n in range(rows)], "idx": range(rows)}
+        labels = [-1 if split == "test" else n % 2 for n in range(rows)]
+        table = datasets.Dataset.from_dict(columns | {"label": labels}, features=datasets.Features(features))
+        table.to_parquet(f"{place}/cola/{split}-00000-of-00001.parquet")
+
+
+def test_a_folder_with_half_of_the_corpora(server, tmp_path):
+    """A copy of one, one's own files of another, and a third that is downloaded."""
+    world = {name: mini.load_domain(name, train_size=60) for name in ("news", "search", "trivia")}
+    corpora = {}
+    for name, domain in world.items():
+        files = {"train.jsonl": lines(domain.train), "validation.jsonl": lines(domain.test)}
+        files = {file: server.file(f"{name}-{file}", content) for file, content in files.items()}
+        corpora[f"c:{name}"] = corpus(files, train=60, validation=200)
+    mine = tmp_path / "mine"
+    for part in ("train", "validation"):
+        (mine / "c/news").mkdir(parents=True, exist_ok=True)
+        (mine / f"c/news/{part}.jsonl").write_bytes((server.root / f"news-{part}.jsonl").read_bytes())
+    write_examples(mine / "search/train.json", world["search"].train[:40])
+    write_examples(mine / "search/dev.json", world["search"].test)
+    facts = {"source": "hub", "domains": {name: f"c:{name}" for name in world}, "valid_size": 8}
+    data = DataSettings(**facts, downloads=corpora, folder=str(mine))
+    sizes = {name: len(domain.train) + len(domain.valid) for name, domain in load_domains(data).items()}
+    assert sizes == {"news": 60, "search": 40, "trivia": 60}
+    assert {path.partition("-")[0] for path in server.requests} == {"/trivia"}
+    assert folders.state_files(data).splitlines() == [
+        "news: c/news, checked as c:news",
+        "search: dev.json, train.json",
+        "trivia: c:trivia, by URL",
+    ]
+    (mine / "c/news/train.jsonl").write_text("{}")
+    says = r"news/train\.jsonl: expected the SHA-256 \w+, found \w+; fetch it from http.*, or remove .*c/news, so that"
+    with pytest.raises(DataError, match=says):
+        load(data.model_copy(update={"seed": 1}), "news")
+
+
+def test_copies_of_the_hubs_repositories_and_of_archives(tmp_path, cache):
+    hub_repository(tmp_path / "own/d", train=40, validation=20, test=8)
+    download = pinned({"train": 40, "validation": 20, "test": 8}, ["sentence", "label", "idx"])
+    facts = {"source": "hub", "tasks": {"CoLA": "own/d:cola"}, "downloads": {"own/d:cola": download}}
+    task = load(TasksSettings(**facts, folder=str(tmp_path)), "CoLA")
+    assert (len(task.train), len(task.valid), len(task.test), len(task.unlabelled)) == (36, 4, 20, 8)
+    bodies = "".join(f"<review>\n<review_text>\n{n}\n</review_text>\n</review>\n" for n in range(40))
+    other = bodies.replace("<review_text>", "<review_text>\nno")
+    content = archive_of({"positive.review": bodies.encode(), "negative.review": other.encode()})
+    members = {f"books.{label}.review": f"{label}.review" for label in ("positive", "negative")}
+    download = Download(rows={"books": 80}, files={"a.tar.gz": File(url="http://127.0.0.1:9/a", members=members)})
+    (tmp_path / "mine/x/c").mkdir(parents=True)
+    (tmp_path / "mine/x/c/a.tar.gz").write_bytes(content)
+    facts = {"source": "hub", "domains": {"Books": "x:c:books"}, "downloads": {"x:c": download}, "split": "content"}
+    settings = TextsSettings(**facts, labels=["negative", "positive"], folder=str(tmp_path / "mine"))
+    assert len(load(settings, "Books").train) == 64
+    assert names(tmp_path / "mine/x/c") == ["a.tar.gz"]
+
+
+def test_a_few_records_of_a_corpus_may_be_unusable(server):
+    world = mini.load_domain("news", train_size=200)
+    broken = lines(world.train).replace(b'"question": "', b'"question": "", "": "', 1)
+    files = {"train.jsonl": server.file("t.jsonl", broken)}
+    files["validation.jsonl"] = server.file("v.jsonl", lines(world.test))
+    data = settings_of(corpus(files, train=200, validation=200))
+    with pytest.raises(DataError, match="1 of 200 records rejected"):
+        load(data, "news")
+    domain = load(data.model_copy(update={"reject": "count"}), "news")
+    assert len(domain.train) + len(domain.valid) == 199
+    assert [note for note in domain.notes if "1 of 200 records rejected and left out, such as line 1: " in note]
+
+
+def test_a_corpus_is_read_once_for_all_processes(server, cache, monkeypatch):
+    world = mini.load_domain("news", train_size=120)
+    files = {"train.jsonl": server.file("t.jsonl", lines(world.train))}
+    files["validation.jsonl"] = server.file("v.jsonl", lines(world.test))
+    data = settings_of(corpus(files, train=120, validation=200))
+    first = load(data, "news")
+    monkeypatch.setattr(hub, "read", None)
+    for function in (load_module.load, load_module._prepare, load_module._split_off_test, load_module._test_texts):
+        function.cache_clear()
+    assert load(data, "news") == first
+    assert len([*(cache / "prepared").glob("*.gz")]) == 1

@@ -295,7 +295,7 @@ def test_shards_with_equal_ids(tmp_path):
 
 
 def test_splits_of_the_hub_with_equal_ids(monkeypatch):
-    def load_split(name, configuration, split, download):
+    def load_split(name, configuration, split, *more):
         size = {"train": 30, "validation": 10}[split]
         answers = {"text": ["Ada"], "answer_start": [0]}
         rows = [{"id": str(n), "question": f"Who has {n}?", "context": f"Ada of {split} has {n}."} for n in range(size)]

@@ -45,7 +45,7 @@ def fetch(name: str, download: Download) -> Path:
             with FileLock(path.with_name(f".{file_name}.lock")):  # several trainings may start at once
                 pooch.retrieve(file.url, checksum, file_name, folder, progressbar=sys.stderr.isatty())
                 if file.members:
-                    _extract(path, file.members, is_checked=bool(checksum))
+                    _extract(path, file.members, folder, may_delete=not checksum)
         except (OSError, ValueError) as error:  # requests raises OSErrors, pooch ValueErrors
             problem = f"{file.url}: {' '.join(str(error).split())}"
             todo = f"connect to the network, correct the preset, or put the file at {path}"
@@ -55,22 +55,46 @@ def fetch(name: str, download: Download) -> Path:
     return folder
 
 
-def _extract(archive: Path, members: dict[str, str], is_checked: bool) -> None:
-    """Write the members of an archive beside it, where they are not there as they are in it.
+def check_copy(name: str, download: Download, copy: Path) -> Path:
+    """Check a person's copy of a corpus by its checksums; return the folder of its files, or of what archives hold.
 
-    They get names of our own: no path inside leads elsewhere. An archive that cannot be unpacked is deleted, so that
-    the next try downloads it again, unless its checksum says that it is the right one. Raises ValueError.
+    Nothing is written beside the copy. Raises DataError.
+    """
+    import pooch  # here, because it takes a while to import
+
+    folder = paths.CACHE.joinpath(*name.split(":")) if any(f.members for f in download.files.values()) else copy
+    for file_name, file in download.files.items():
+        path, instead = copy / file_name, f"fetch it from {file.url}, or remove {copy}, so that it is downloaded"
+        if not path.is_file():
+            raise DataError(f"{copy}: expected {', '.join(download.files)}, found no {file_name}; {instead}")
+        if file.sha256 and (checksum := pooch.file_hash(str(path))) != file.sha256:
+            raise DataError(f"{path}: expected the SHA-256 {file.sha256}, found {checksum}; {instead}")
+        if file.members:
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                with FileLock(folder / f".{file_name}.lock"):
+                    _extract(path, file.members, folder, may_delete=False)
+            except ValueError as error:
+                raise DataError(f"{path}: {error}; {instead}") from error
+    return folder
+
+
+def _extract(archive: Path, members: dict[str, str], folder: Path, may_delete: bool) -> None:
+    """Write the members of an archive into a folder, where they are not there as they are in it.
+
+    They get names of our own: no path inside leads elsewhere. An archive that cannot be unpacked is deleted if it
+    ``may_delete``, so that the next try downloads it again. Raises ValueError.
     """
     try:
         contents = _read_members(archive, {*members.values()})
         contents = {name: contents[path] for name, path in members.items()}
     except UNREADABLE as error:
-        if not is_checked:
+        if may_delete:
             archive.unlink()
-        deleted = "" if is_checked else ", so it was deleted"
+        deleted = ", so it was deleted" * may_delete
         raise ValueError(f"{error}; expected an archive with {', '.join(members.values())}{deleted}") from error
     for name, content in contents.items():
-        file = archive.with_name(name)
+        file = folder / name
         if not file.is_file() or file.read_bytes() != content:
             write_whole(file, content)
 
@@ -86,8 +110,9 @@ def _read_members(archive: Path, members: set[str]) -> dict[str, bytes]:
     return contents
 
 
-def check_rows(name: str, download: Download, split: str, rows: int) -> None:
-    """Raise DataError if a split has another number of rows than the preset says."""
-    if download.rows.get(split) != rows:
+def check_rows(name: str, download: Download, split: str, rows: int, missing: float = 0.0) -> None:
+    """Raise DataError if a split has other rows than the preset says, of which a share may be ``missing``."""
+    most = download.rows.get(split, -1)
+    if not most - missing * most <= rows <= most:
         expected = f"{download.rows.get(split, 0):,} rows of {split!r}"
         raise DataError(f"{name}: expected {expected}, found {rows:,}; correct the source or its rows in the preset")

@@ -8,11 +8,13 @@ from itertools import chain
 from pathlib import Path
 
 from helpers import paths
+from helpers.data.downloads import find_download
 from helpers.data.examples import DataError
 from helpers.data.files import fetch_place, find_section_folder
 from helpers.data.questions import find_question_files
 from helpers.data.rows import DATA_SUFFIXES, PART_WORDS
-from helpers.presets.schema import LONGEST_NAME, DatasetSettings, DataSettings, clean_name
+from helpers.data.texts import CONFIGURATIONS
+from helpers.presets.schema import LONGEST_NAME, DatasetSettings, DataSettings, TasksSettings, clean_name
 
 REVIEWS = ".review"  # ends the names of Amazon's files
 WEIGHTS = (".safetensors", ".bin", ".pt")  # of a saved model
@@ -94,6 +96,38 @@ def _check_have_domains(names: Iterable[str], folder: Path) -> None:
             )
 
 
+def find_copy(settings: DatasetSettings, source: str) -> Path | None:
+    """Return where a section's folder has a copy of a corpus that is downloaded otherwise; None where it has none.
+
+    That of mrqa-2019:SQuAD is in mrqa-2019/SQuAD, with the files as downloads name them; that of nyu-mll/glue:cola is
+    the Hub's repository in nyu-mll/glue.
+    """
+    if not (folder := paths.find_folder(settings.folder)):
+        return None
+    corpus, _, download = find_download(settings.downloads, source)
+    words = corpus.split(":")
+    place = folder.joinpath(*(words if download and download.files else words[:1]))
+    return place if place.is_dir() else None
+
+
+def find_own(settings: DatasetSettings, name: str) -> DatasetSettings | None:
+    """Return the section with source "files" where its folder has files of a domain or task; None where it has none.
+
+    They are under its name, or the last part of its source, as books is that of amazon-reviews:texts:books. A copy of
+    the corpus itself (`find_copy`) comes first.
+    """
+    folder, source = paths.find_folder(settings.folder), settings.named[name]
+    if not folder or find_copy(settings, source):
+        return None
+    last = source.rpartition(":")[2]
+    for place in (name, last):
+        if (folder / place).exists() or any(folder.glob(f"{escape(place)}[._-]*")):
+            form = f"{CONFIGURATIONS.get(last, 'texts')}:" if isinstance(settings, TasksSettings) else ""
+            named = {**settings.named, name: f"{form}{place}"}
+            return settings.model_copy(update={"source": "files", settings.names: named})
+    return None
+
+
 def find_source(folder: Path, source: str) -> Path:
     """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
     places = [folder / word for word in (source, *source.split(":"))]
@@ -108,7 +142,7 @@ def state_files(settings: DatasetSettings) -> str:
     if settings.is_generated:
         return f"no files: the {settings.names} {_list(settings.named)} are generated"
     if settings.source != "files":
-        return "\n".join(f"{name}: {source}" for name, source in settings.named.items())
+        return "\n".join(f"{name}: {_state_source(settings, name)}" for name in settings.named)
     folder, lines, read = paths.find_folder(settings.folder), [], []
     for name, source in settings.named.items():
         files = _list_files(settings, source)
@@ -120,6 +154,16 @@ def state_files(settings: DatasetSettings) -> str:
     if others:
         lines.append(f"not read as domains: {_list(others)}")
     return "\n".join(lines)
+
+
+def _state_source(settings: DatasetSettings, name: str) -> str:
+    source = settings.named[name]
+    if copy := find_copy(settings, source):
+        return f"{copy.relative_to(paths.find_folder(settings.folder))}, checked as {source}"
+    if own := find_own(settings, name):
+        return _list(file.name for file in _list_files(own, own.named[name]))
+    _, _, download = find_download(settings.downloads, source)
+    return f"{source}, by URL" if download and download.files else f"{source}, from the Hub"
 
 
 def _list_files(settings: DatasetSettings, source: str) -> list[Path]:

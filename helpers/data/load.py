@@ -42,8 +42,7 @@ def load(settings: DatasetSettings, name: str) -> Domain:
     """Return a domain, or a task, of a preset's section. Raises DataError."""
     labels = label_names(settings) if isinstance(settings, TextsSettings) else ()
     whole = _before_drawing(settings)
-    _, notes, facts = _split_off_test(whole, name)
-    parts, overlaps = _leave_out_tested(whole, name)
+    parts, notes, facts, overlaps = _prepare(whole, name)
     if not settings.is_generated:
         if isinstance(settings, DataSettings):
             parts, more = splits.draw_questions(settings, name, parts)
@@ -132,11 +131,21 @@ def _read_text_parts(settings: TextsSettings) -> dict[str, Parts]:
 
 
 @cache
-def _leave_out_tested(settings: DatasetSettings, name: str) -> tuple[Parts, list[str]]:
-    # Returns the parts of a domain or task without what is tested on, and notes, once for all draws.
-    parts = _split_off_test(settings, name).parts
+def _prepare(settings: DatasetSettings, name: str) -> tuple[Parts, list[str], dict, list[str]]:
+    # Does what is the same for all draws; for the papers' questions, for all processes.
+    if settings.source == "hub" and isinstance(settings, DataSettings):
+        from helpers.data.prepared import prepare_once  # here, because few presets need it
+
+        return prepare_once(settings, name, _leave_out_tested)
+    return _leave_out_tested(settings, name)
+
+
+def _leave_out_tested(settings: DatasetSettings, name: str) -> tuple[Parts, list[str], dict, list[str]]:
+    # Returns the parts of a domain or task without what is tested on, notes, facts, and notes on what is left out.
+    parts, notes, facts = _split_off_test(settings, name)
     # What all readers learn first is about other passages than all tests.
-    return splits.leave_out(name, parts, _test_texts(settings), passages=name == GENERAL)
+    parts, overlaps = splits.leave_out(name, parts, _test_texts(settings), passages=name == GENERAL)
+    return parts, notes, facts, overlaps
 
 
 @cache

@@ -204,19 +204,26 @@ def _bare(text: str) -> str:
     return re.sub(r"[\W_]", "", unicodedata.normalize("NFKD", text)).casefold()
 
 
-def read_questions(path: Path, unanswerable: bool = False) -> tuple[list[QuestionRecord], list[str]]:
+def read_questions(
+    path: Path, unanswerable: bool = False, may_reject: bool = False
+) -> tuple[list[QuestionRecord], list[str]]:
     """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
 
-    Only with ``unanswerable`` may questions have no answer.
+    Only with ``unanswerable`` may questions have no answer; ``may_reject`` as in `parse_questions`.
     """
     if path.is_dir():
-        return parse_questions(_read_narrativeqa(path), path)
+        return parse_questions(_read_narrativeqa(path), path, may_reject=may_reject)
     rows = [question for where, row in read_rows(path) for question in _list_questions(where, row)]
-    return parse_questions(rows, path, unanswerable)
+    return parse_questions(rows, path, unanswerable, may_reject)
 
 
-def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tuple[list[QuestionRecord], list[str]]:
-    """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows."""
+def parse_questions(
+    rows: Rows, path: object, unanswerable: bool = False, may_reject: bool = False
+) -> tuple[list[QuestionRecord], list[str]]:
+    """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows.
+
+    With ``may_reject`` a few of these are left out instead, and noted.
+    """
     rows, taken, notes, name = list(rows), set(), Counter(), printable(str(path).rpartition("/")[2])
     rejected = []
     if any(isinstance(row, dict) and "answers" in row for _, row in rows):  # so that "answer" is no answer
@@ -230,7 +237,7 @@ def parse_questions(rows: Rows, path: object, unanswerable: bool = False) -> tup
             raise DataError("it has no id, unlike others; give all an id, or none")
         return Question.model_validate(_list_answers(_parse_cells(row), notes)).record(unanswerable, taken, notes)
 
-    records = parse_each(parse, rows, path)
+    records = parse_each(parse, rows, path, rejected if may_reject else None)
     return records, rejected + [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
 
 
@@ -261,7 +268,8 @@ def _list_questions(where: str, row: object) -> Rows:
             yield where, row
         elif "qas" in row:
             for q, question in enumerate(Paragraph.model_validate(row).qas, 1):
-                yield f"{where}, question {q} (id {_id_of(question)!r:.60})", question | {"context": row["context"]}
+                kept = {key: value for key, value in question.items() if key != "question_tokens"}  # large, and unused
+                yield f"{where}, question {q} (id {_id_of(question)!r:.60})", kept | {"context": row["context"]}
         elif _holds_rows(row.get("data")):
             for number, below in enumerate(row["data"], 1):
                 yield from _list_questions(f"row {number} of its data", below)
@@ -372,12 +380,14 @@ def rename_taken(records: list[QuestionRecord], taken: set[str]) -> list[Questio
     return renamed
 
 
-def read_question_parts(path: Path, unanswerable: bool = False) -> tuple[dict[str, list[QuestionRecord]], list[str]]:
+def read_question_parts(
+    path: Path, unanswerable: bool = False, may_reject: bool = False
+) -> tuple[dict[str, list[QuestionRecord]], list[str]]:
     """Read the questions of a domain by part, with notes on repairs. Raises DataError."""
     taken: set[str] = set()
 
     def read_file(file: Path) -> tuple[list[QuestionRecord], list[str]]:
-        records, notes = read_questions(file, unanswerable)
+        records, notes = read_questions(file, unanswerable, may_reject)
         return rename_taken(records, taken), notes
 
     parts, notes = read_each(find_question_files(path), read_file)

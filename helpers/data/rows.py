@@ -8,10 +8,10 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import IO, Annotated, TypeVar
 
 import pydantic
 
@@ -19,9 +19,12 @@ from helpers.data.examples import DataError, check_text
 from helpers.errors import printable
 
 DATA_SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+REJECTED_SHARE = 0.01  # of a corpus, which may be left out
 MAX_REJECTED = 10  # rejected records that an error lists
 LINE = 400  # characters that an error gives to each of them
 VERDICTS = {"accept", "reject", "ignore"}  # of an annotator, in Prodigy's column "answer"
+GZIP = b"\x1f\x8b"  # how a gzipped file begins
+UNREADABLE = (OSError, EOFError, zlib.error)  # what a damaged one raises
 REJECTED = "rows that annotators rejected or ignored were left out"
 Rows = Iterable[tuple[str, object]]  # the place of each row in its file, and its content; a DataError is no row
 T = TypeVar("T")
@@ -70,25 +73,67 @@ def read_text(path: Path) -> str:
 
 def _decode(path: Path, content: bytes) -> str:
     try:
-        if content.startswith(b"\x1f\x8b"):
+        if content.startswith(GZIP):
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}: line {line} is not UTF-8: {error}; save the file as UTF-8") from None
-    except (OSError, EOFError, zlib.error) as error:
+    except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {error}; fetch the file again") from None
 
 
-def read_rows(path: Path) -> list[tuple[str, object]]:
-    """Return the rows of a Parquet, JSON, JSON lines, CSV or TSV file; other JSON is one row. Raises DataError.
+def read_rows(path: Path) -> Rows:
+    """Yield the rows of a Parquet, JSON, JSON lines, CSV or TSV file; other JSON is one row. Raises DataError.
 
-    The content of the file decides, not its name.
+    The content of the file decides, not its name. Lines of JSON are read one by one: a corpus takes many times its size
+    in memory.
     """
     _refuse_arrow(path)
     with name_if_too_large(path):
-        content = read_bytes(path)
-        return _parse_parquet(path, content) if content.startswith(b"PAR1") else _parse(path, _decode(path, content))
+        if _holds_json_lines(path):
+            yield from _read_json_lines(path)
+        elif (content := read_bytes(path)).startswith(b"PAR1"):
+            yield from _parse_parquet(path, content)
+        else:
+            yield from _parse(path, _decode(path, content))
+
+
+def _open(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        is_zipped = file.read(2) == GZIP
+    return gzip.open(path) if is_zipped else path.open("rb")
+
+
+def _holds_json_lines(path: Path) -> bool:
+    # Tells whether the first line is a whole object and another one follows.
+    with suppress(*UNREADABLE, ValueError, RecursionError):
+        if path.is_file():
+            with _open(path) as file:
+                first = next(filter(bytes.strip, file), b"").decode("utf-8-sig")
+                return isinstance(json.loads(first), dict) and any(map(bytes.strip, file))
+    return False
+
+
+def _read_json_lines(path: Path) -> Rows:
+    number = 0
+    try:
+        with _open(path) as file:
+            for number, line in enumerate(file, 1):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                if text.strip():
+                    yield f"line {number}", _parse_line(text)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: line {number} is not UTF-8: {error}; save the file as UTF-8") from None
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read: {error}; fetch the file again") from None
+
+
+def _parse_line(line: str) -> object:
+    try:
+        return _parse_json(line)
+    except (ValueError, RecursionError) as error:
+        return DataError(str(error))
 
 
 def _parse(path: Path, text: str) -> list[tuple[str, object]]:
@@ -99,8 +144,9 @@ def _parse(path: Path, text: str) -> list[tuple[str, object]]:
     except (ValueError, RecursionError) as error:
         if getattr(error, "msg", "") != "Extra data":  # one object per line
             raise DataError(f"{path}: is not valid JSON: {error}; fetch or write the file again") from None
-        lines = [(f"line {number}", line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-        return parse_each(lambda where, line: (where, _parse_json(line)), lines, path)
+        return [
+            (f"line {number}", _parse_line(line)) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+        ]
     return [(f"row {n}", row) for n, row in enumerate(value, 1)] if isinstance(value, list) else [("line 1", value)]
 
 
@@ -198,8 +244,13 @@ def read_each(places: dict[str, list[T]], read: Callable[[T], tuple[list, list[s
     return parts, notes
 
 
-def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: object) -> list[T]:
-    """Return what ``parse`` makes of place and content of each row, if not None. Raises one DataError for all rows."""
+def parse_each(
+    parse: Callable[[str, object], T | None], rows: Rows, path: object, notes: list[str] | None = None
+) -> list[T]:
+    """Return what ``parse`` makes of place and content of each row, if not None. Raises one DataError for all rows.
+
+    With ``notes``, at most a share `REJECTED_SHARE` of them is left out instead, and counted there.
+    """
     rows, parsed, rejected = list(rows), [], []
     for where, content in rows:
         try:
@@ -209,7 +260,10 @@ def parse_each(parse: Callable[[str, object], T | None], rows: Rows, path: objec
                 parsed.append(result)
         except (ValueError, RecursionError) as error:  # DataError and pydantic's ValidationError are ValueErrors
             rejected.append(" ".join(f"{where}: {_explain(error)}".split())[:LINE])
-    if rejected:
+    if rejected and notes is not None and len(rejected) <= REJECTED_SHARE * len(rows):
+        number = f"{len(rejected):,} of {len(rows):,} records rejected and left out"
+        notes.append(f"{printable(str(path).rpartition('/')[2])}: {number}, such as {rejected[0]}")
+    elif rejected:
         more = [f"and {len(rejected) - MAX_REJECTED:,} more"] * (len(rejected) > MAX_REJECTED)
         head = f"{path}: {len(rejected):,} of {len(rows):,} records rejected:"
         raise DataError("\n  ".join([head, *rejected[:MAX_REJECTED], *more]))

@@ -58,10 +58,10 @@ class Job(NamedTuple):
 
     @property
     def folders(self) -> list[DatasetSettings]:
-        """The sections of the paper's examples that are in a folder."""
+        """The sections of the paper's examples that are in a folder, or downloaded."""
         paper, _ = papers.find_paper(self.notebook)
         sections = [getattr(self.preset, name) for name in paper.examples] if paper else []
-        return [section for section in sections if section.folder]
+        return [section for section in sections if section.folder or section.source == "hub"]
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
@@ -193,8 +193,17 @@ def run_notebooks(names: list[str], parameters: dict[str, object], *, force: boo
 
 
 def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
-    """Print for each notebook how many of its trainings and answers are done, as far as its plans are known."""
-    for job in select_jobs(names, parameters):
+    """Print for each notebook how many of its trainings and answers are done, as far as its plans are known.
+
+    Of notebooks whose corpora are not there yet, print what they will cost.
+    """
+    jobs = select_jobs(names, parameters)
+    if any(section.source == "hub" for job in jobs for section in job.folders):
+        from helpers.notebooks import planning  # here, because few presets need it
+
+        shown = [job for job in jobs if job.notebook != REPORT and not job.card.left_out(job.preset)]
+        return planning.list_costs(shown)
+    for job in jobs:
         if job.notebook != REPORT and not job.card.left_out(job.preset):
             schedule = engine.Schedule({"": job.plan()})
             left, value = len(schedule.pending), schedule.outcomes.get("")

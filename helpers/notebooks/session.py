@@ -25,7 +25,7 @@ from IPython import get_ipython
 
 import helpers
 from helpers import engine, papers, paths, records
-from helpers.data.folders import find_source, with_every_domain
+from helpers.data.folders import find_copy, find_own, find_source, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
@@ -33,7 +33,7 @@ from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load_preset, nearest_key, override
-from helpers.presets.schema import EXAMPLES, Preset
+from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
 
 WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
@@ -107,15 +107,26 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
         section = getattr(changed, name)
         if not paths.find_folder(section.folder):
             raise ParameterError(f"{name}.folder: expected a folder, found none at {section.folder}; correct the path")
-        if section.source != "files":
+        if section.is_generated:
             raise ParameterError(
                 f"{name}.folder: preset {preset.name} reads no folder (its {name}.source is {section.source!r}); "
                 f'give preset lab, or a file of your own with source = "files" below [{name}]'
+            )
+        if section.source == "hub" and not any(find_place(section, one) for one in section.named):
+            corpora = ", ".join(f"{source.replace(':', '/')} or {one}" for one, source in section.named.items())
+            raise ParameterError(
+                f"{name}.folder: expected corpora of preset {preset.name} in {section.folder}, such as {corpora:.100}, "
+                "found none; data/README.md has their layouts, and preset lab reads any domains"
             )
         updates[name] = with_every_domain(section)
     if settings.get("warmup_data") is None and updates.get("data", preset.data).domains != preset.data.domains:
         updates["warmup_data"] = ""  # a file of the preset's own corpora
     return changed.model_copy(update=updates)
+
+
+def find_place(settings: DatasetSettings, name: str) -> object:
+    """Return what a section's folder has of a domain that is downloaded otherwise; None where it has nothing."""
+    return find_copy(settings, settings.named[name]) or find_own(settings, name)
 
 
 def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey) -> tuple[Preset, str]:
@@ -192,6 +203,10 @@ def is_copy(preset: Preset, key: str, value: object) -> bool:
     if identify_value(key, value) == preset.copies.get(str(default), identify_value(key, default)):
         return True
     section, _, last = key.rpartition(".")
+    settings = getattr(preset, section, None)
+    if last == "folder" and settings.source == "hub":  # copies of the corpora are checked, other files are not
+        settings = settings.model_copy(update={"folder": str(value)})
+        return not any(find_own(settings, name) for name in settings.named)
     folder = paths.find_folder(str(value)) if last == "folder" else None
     sources = sources_of(preset, section) if folder else []
     return bool(sources) and all(content_of(find_source(folder, name)) == preset.copies.get(name) for name in sources)

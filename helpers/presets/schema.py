@@ -79,6 +79,9 @@ class Download(Settings):
     files: dict[FileName, File] = Field({})  # by the names that they get here
     revision: str = Field("", pattern=r"^([0-9a-f]{40})?$")  # commit of a dataset on the Hub
     columns: list[str] = Field([])  # of a dataset on the Hub
+    words: PositiveInt = 20  # of a passage, on average, to plan with
+    size: str = ""  # of the download
+    licence: str = ""
 
     @pydantic.model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -150,6 +153,7 @@ class DataSettings(DatasetSettings):
     conventions: bool = False  # whether miniature domains disagree about what an answer includes
     unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
     adversarial: AdversarialSettings | None = None
+    reject: Literal["stop", "count"] = "stop"  # rejected records of a downloaded corpus: up to 1 % may be counted
 
     def may_be_unanswerable(self, domain: str) -> bool:
         return self.unanswerable if isinstance(self.unanswerable, bool) else domain in self.unanswerable

@@ -1,6 +1,6 @@
 """Algorithm 1, the methods that it is compared with, and its parts that can be left out (Liu et al. 2020)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
@@ -281,9 +281,11 @@ def train_methods(
     rounds: int,
     rows: Sequence[str] = TABLE1_ROWS,
     variants: Mapping[str, ImmSettings] | None = None,
+    controls: Collection[str] = (),
 ) -> Plan:
     """Train ``rows`` of Table 1 with every seed, and ``variants`` of IMM, by default IMM where it is among the rows.
 
+    Variants that are ``controls`` have at most ``control_seeds`` seeds.
     Returns the `Models`, and the `Histories` of the variants, which need their rejected readers too.
     """
     if variants is None:
@@ -295,6 +297,7 @@ def train_methods(
         (row, seed): algorithm1(drawn[seed], seed, settings, rounds)
         for row, settings in variants.items()
         for seed in drawn
+        if row not in controls or seed < preset.control_seeds
     }
     values = yield runs | {seed: train_baselines(drawn[seed], seed, rows) for seed in drawn}
     models, histories = Models(preset, notes), {name: values[name] for name in runs}
@@ -311,7 +314,7 @@ def train_ablations(preset: Preset) -> Plan:
     preset = preset.changed("imm", divergence="gold")  # each row changes something of IMM with Eqs. 5 and 9
     rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
     variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
-    return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants))
+    return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants, {*OTHER_DISTANCES, *CONTROLS}))
 
 
 def with_equal_steps(preset: Preset) -> Preset | None:

@@ -120,7 +120,7 @@ def figure3(preset: Preset) -> Plan:
     names, most = list(preset.data.domains), preset.imm.figure3_max_rounds
     shown = ("IMM", UNTAUGHT) if preset.control_seeds else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
-    models, histories = yield from train_methods(preset, most, TABLE1_ROWS, variants)
+    models, histories = yield from train_methods(preset, most, TABLE1_ROWS, variants, {UNTAUGHT})
     readers = {
         (row, seed, float(k), i): rounds.theta[min(k, len(rounds.theta) - 1)][i]
         for (row, seed), rounds in histories.items()
