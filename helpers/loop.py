@@ -24,7 +24,7 @@ from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
-CURVE_POINTS = 50  # of the losses that a result has
+CURVE_POINTS = 25  # of the losses that a result has
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
 # loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In
 # a CUDA graph it is a tensor, so no loss branches on it.
@@ -34,7 +34,7 @@ Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for
 
 @dataclass
 class Fitted:
-    """Training outcome. The history has [step, score, details] of each validation, ``losses`` the terms of each step."""
+    """Training outcome. ``history`` has [step, score, details] of each validation, ``losses`` the terms of each step."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)

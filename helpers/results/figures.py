@@ -346,6 +346,34 @@ def case(payload: dict[str, Any]) -> Figure:
         return figure
 
 
+def training_curves(label: str, result: dict[str, Any]) -> Picture:
+    """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
+
+    Terms are means over stretches of steps, a point each. What is not stored is not drawn.
+    """
+    curves = {"loss": dict(result.get("losses", []))}
+    curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
+    curves = {name: points for name, points in curves.items() if points}
+    with plain_style():
+        figure = Picture(2.7, label)
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for ax, (name, points) in zip(panels, curves.items(), strict=True):
+            table = pd.DataFrame.from_dict(points, orient="index")
+            if len(table.columns) > 1:
+                whole, total = ("sum", table.sum(axis=1)) if name == "loss" else ("mean", table.mean(axis=1))
+                ax.plot(total, "o-", color="0.15", label=whole, markersize=2.5, linewidth=1.6)
+            for column, color in zip(table, COLORS, strict=False):
+                ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
+            if result["validation"]:
+                kept = max(result["validation"], key=lambda point: point[1])[0]
+                ax.axvline(kept, color="0.5", linestyle=":", label="weights kept")
+            ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
+            ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.grid(axis="y", color="0.9")
+            ax.legend(fontsize=7.5)
+    return figure
+
+
 def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
     """Join word pieces to words, by the place of their first piece; pieces have a sign before words, or "##" within."""
     signs, words = ("\u0120", "\u2581"), {}
