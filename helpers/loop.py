@@ -34,7 +34,7 @@ Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for
 
 @dataclass
 class Fitted:
-    """Training outcome. ``history`` has [step, score, details] of each validation, ``losses`` the terms of each step."""
+    """Training outcome. The history has [step, score, details] of each validation, ``losses`` each step's terms."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)
