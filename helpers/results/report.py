@@ -307,9 +307,16 @@ def export(preset: str, executed_notebook: Path) -> Path:
     write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         if len(output.get("data", {}).get("text/html", "")) > LINKED:
-            output.data = {"text/html": f'<a href="../{path.name}">{path.name}</a>', "text/plain": path.name}
+            output.data = {"text/html": link_sections(output.data["text/html"], path.name), "text/plain": path.name}
     nbformat.write(notebook, executed_notebook)
     return path
+
+
+def link_sections(page: str, name: str) -> str:
+    """Return a list of links to the papers' sections of a page that is the file ``name`` above the notebook."""
+    sections = re.findall(r'<h2 id="([^"]+)">(.+?)</h2>', page)
+    items = "".join(f'<li><a href="../{name}#{key}">{title}</a></li>' for key, title in sections)
+    return f'<p><a href="../{name}">{name}</a></p><ul>{items}</ul>'
 
 
 def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
