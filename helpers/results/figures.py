@@ -392,7 +392,7 @@ def seed_curves(record: Record) -> Picture:
     """Draw a curve of one metric with a thin line per seed and a thick one for the mean of each method."""
     payload, scores = record.payload or {}, pd.DataFrame([score.model_dump() for score in record.scores])
     with plain_style():
-        figure = Picture(3.7, f"{record.subject}: {record.unit}, a thin line per seed")
+        figure = Picture(3.7, f"{record.unit.capitalize()}, a thin line per seed")
         ax = figure.subplots()
         for (method, of_method), color in zip(scores.groupby("method", sort=False), COLORS, strict=False):
             table = of_method.pivot_table("value", "x", "seed")

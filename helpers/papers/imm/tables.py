@@ -55,7 +55,7 @@ def count_words(data: DataSettings) -> tuple[pd.DataFrame, pd.DataFrame]:
     vectors, words = vectorise(questions)
     rows = dict(zip(questions, vectors, strict=True))
     added = pd.DataFrame({f"{one}, {other}": rows[one] * rows[other] for one, other in combinations(rows, 2)}, words)
-    is_stop_word = added.index.isin(ENGLISH_STOP_WORDS)
+    is_stop_word = added.index.isin(ENGLISH_STOP_WORDS | {"did", "does"})  # which the list lacks
     content = added[~is_stop_word]
     shares = 100 * added[is_stop_word].sum() / added.sum()
     order = content.sum(axis=1).sort_values(ascending=False, kind="stable").index
