@@ -1,9 +1,10 @@
 """Facts about a miniature regime that no headline compares, on draws that no run has (docs/regimes.md).
 
     python benchmarks/regimes.py imm training.epochs=2.0 warmup_size=1500
+    python benchmarks/regimes.py imm_steps seeds=1    # what twice the steps add to IMM, too
 
 prints one line of JSON: the settings that differ from preset mini, and the facts. Scores are of validation questions
-and texts. Those of HRKD, MtDNN and of adversarial questions are of the test parts of these draws, which are larger.
+and texts. Those of IMM, HRKD, MtDNN and on adversarial questions are of these draws' test parts, which are larger.
 """
 
 import json
@@ -40,20 +41,37 @@ SECTIONS = ("data", "mnli", "reviews", "tasks")
 
 
 def imm_facts(preset):
-    """Are readers of one domain good enough to teach those that fine-tuning gives, and do they leave a doubt?"""
-    models, _ = yield from imm_algorithm.train_methods(preset, 0, ("Single", "Mix", "FT"))
-    best = {
-        row: [[one.best for (one,) in of.values()] for of in seeds.values()] for row, seeds in models.by_row.items()
-    }
+    """Are readers of one domain trained to their end, good enough to teach those that fine-tuning gives, and unsure?"""
+    models, f1 = yield from score_imm(preset, ("Single", "Mix", "FT"))
     sure = yield from shared.tabulate_gold_probabilities(models, "Single")
-    means = {row: mean(map(mean, seeds)) for row, seeds in best.items()}
     return {
-        **means,
-        "FT - Single by draw": [mean(ft) - mean(single) for ft, single in zip(best["FT"], best["Single"], strict=True)],
-        "lowest Single": min(map(min, best["Single"])),
-        "highest Single": max(map(max, best["Single"])),
+        **{row: mean(map(mean, draws)) for row, draws in f1.items()},
+        "FT - Single by draw": [mean(ft) - mean(single) for ft, single in zip(f1["FT"], f1["Single"], strict=True)],
+        "lowest Single": min(map(min, f1["Single"])),
+        "highest Single": max(map(max, f1["Single"])),
         "gold probability": sure["training questions"].round(2).tolist(),
+        **(yield from imm_steps(preset, ("Single",))),
     }
+
+
+def imm_steps(preset, rows=("Single", "IMM")):
+    """How much do twice the steps of every reader add? The general readers are the same."""
+    _, once = yield from score_imm(preset, rows)
+    _, twice = yield from score_imm(preset.changed("training", epochs=2 * preset.training.epochs), rows)
+    return {
+        f"{row}, twice the steps": [mean(b) - mean(a) for a, b in zip(once[row], twice[row], strict=True)]
+        for row in rows
+    }
+
+
+def score_imm(preset, rows):
+    """Train rows of Table 1. Returns the models, and F1 on test questions by row: of each draw, a list of domains."""
+    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
+    table = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
+    f1 = {row: [[] for _ in range(preset.seeds)] for row in models.by_row}
+    for score in table["scores"]:
+        f1[score.method][score.seed].append(score.value)
+    return models, f1
 
 
 def a2d_facts(preset):
@@ -136,18 +154,26 @@ def mtdnn_facts(preset):
     return facts
 
 
-FACTS = {"imm": imm_facts, "a2d": a2d_facts, "hrkd": hrkd_facts, "mtdnn_kd": mtdnn_kd_facts, "mtdnn": mtdnn_facts}
+FACTS = {
+    "imm": imm_facts,
+    "imm_steps": imm_steps,
+    "a2d": a2d_facts,
+    "hrkd": hrkd_facts,
+    "mtdnn_kd": mtdnn_kd_facts,
+    "mtdnn": mtdnn_facts,
+}
 
 
-def main(paper: str, *settings: str) -> None:
+def main(name: str, *settings: str) -> None:
     """Print the facts of one configuration."""
+    paper = name.removesuffix("_steps")
     changes = dict(setting.split("=", 1) for setting in settings)
     changes = {key: literal_eval(value) for key, value in changes.items()}
     draws = {f"{section}.seed": SEED for section in SECTIONS}
     preset = load_preset("mini", paper, **{"seeds": DRAWS, "trainings": "regimes", **draws, **changes})
-    facts = engine.run(FACTS[paper](preset), preset.engine)
+    facts = engine.run(FACTS[name](preset), preset.engine)
     rounded = json.loads(json.dumps(facts), parse_float=lambda text: round(float(text), 2))
-    print(json.dumps({"paper": paper, "settings": changes, "facts": rounded}), flush=True)
+    print(json.dumps({"paper": name, "settings": changes, "facts": rounded}), flush=True)
 
 
 if __name__ == "__main__":

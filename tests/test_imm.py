@@ -257,3 +257,15 @@ def test_readers_that_start_from_a_general_one_say_what_it_learned(results):
     preset = load_preset("smoke", "imm", warmup_data="general", warmup_size=16)
     parts = run(tables.table1(preset), preset.engine)
     assert parts["notes"][0].startswith("every encoder first learned 16 questions of general: ")
+
+
+def test_each_seed_may_start_from_its_own_general_reader(results):
+    preset = load_preset("smoke", "imm", seeds=2, warmup_data="general", warmup_size=16, warmup_per_seed=True)
+    first, second = (shared.general_reader(preset, seed) for seed in range(2))
+    assert [reader.preset.data.draw for reader in (first, second)] == [0, 1] and second.seed == 1
+    (alone,) = {shared.general_reader(preset.model_copy(update={"warmup_per_seed": False}), n).key for n in range(2)}
+    assert alone == first.key != second.key  # the first seed is that of one reader for all
+    models, _ = run(algorithm.train_methods(preset, 0, ("Single",)), preset.engine)
+    encoders = [{model.preset.encoder for (model,) in models.by_row["Single"][seed].values()} for seed in range(2)]
+    assert encoders == [{str(first.saved())}, {str(second.saved())}]
+    assert models.notes[0].startswith("every encoder first learned 16 questions of general, per seed others: ")

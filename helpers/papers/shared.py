@@ -61,10 +61,11 @@ class Models:
         return add_up_seconds(model for row, seed in self.needs for model in self.trainings(row, seed))
 
 
-def general_reader(preset: Preset) -> Training:
+def general_reader(preset: Preset, seed: int = 0) -> Training:
     """Return the training of a reader of the preset's ``warmup_data``, one for all seeds.
 
-    They are one more domain of the preset, so that none is a test question of the others. Raises UserError.
+    With ``warmup_per_seed`` each seed has its own, of its own draw. The questions are one more domain of the preset, so
+    that none is a test question of the others. Raises UserError.
     """
     domains = preset.data.domains
     if GENERAL in domains:
@@ -76,10 +77,11 @@ def general_reader(preset: Preset) -> Training:
         unanswerable.append(GENERAL)
     changes = {"domains": {**domains, GENERAL: place}, "unanswerable": unanswerable, "narrative": ""}
     alone = preset.changed("data", **changes, train_size=preset.warmup_size, train_share=1.0)
+    seed = seed if preset.warmup_per_seed else 0
     return Training(
-        preset=alone,
-        label="general reader",
-        seed=0,
+        preset=alone.for_seed(seed),
+        label=f"general reader, seed {seed}" if preset.warmup_per_seed else "general reader",
+        seed=seed,
         model=Reader(),
         data=Questions((GENERAL,), (GENERAL,)),
         optim=preset.training.model_copy(update={"epochs": preset.warmup_epochs or preset.training.epochs}),
@@ -87,26 +89,27 @@ def general_reader(preset: Preset) -> Training:
     )
 
 
-def start_from_general(preset: Preset) -> Plan:
-    """Return the preset whose encoder is that of its general reader; the preset itself where it has none.
+def start_from_general(preset: Preset, seed: int = 0) -> Plan:
+    """Return the preset whose encoder is that of a seed's general reader; the preset itself where it has none.
 
     So every reader starts from one that has read before, as BERT has (not in the papers).
     """
     if not preset.warmup_data:
         return preset
-    yield [reader := general_reader(preset)]
+    yield [reader := general_reader(preset, seed)]
     return preset.model_copy(update={"encoder": str(reader.saved()), "random_layers": 0})
 
 
 def state_general(preset: Preset) -> list[str]:
-    """State what the general reader learned; nothing where the preset has none."""
+    """State what the general readers learned; nothing where the preset has none."""
     if not preset.warmup_data:
         return []
-    reader = general_reader(preset)
-    general, name = load(reader.preset.data, GENERAL), public_name(preset.warmup_data)
-    number, best = len(general.train), reader.best
-    learned = f"every encoder first learned {number:,} questions of {name}: {best:.1f} F1 on validation questions"
-    return [learned, *general.overlaps]
+    first, *others = [general_reader(preset, seed) for seed in (preset.seed_numbers if preset.warmup_per_seed else [0])]
+    general, name = load(first.preset.data, GENERAL), public_name(preset.warmup_data)
+    scores = " to ".join(dict.fromkeys(f"{end([r.best for r in (first, *others)]):.1f}" for end in (min, max)))
+    own = ", per seed others" if preset.warmup_per_seed else ""
+    learned = f"every encoder first learned {len(general.train):,} questions of {name}{own}"
+    return [f"{learned}: {scores} F1 on validation questions", *general.overlaps]
 
 
 def add_up_seconds(tasks: Iterable[Task]) -> float:

@@ -367,6 +367,7 @@ class Preset(Settings):
     warmup_data: str = ""
     warmup_size: NonNegativeInt = 0  # of its training questions; 0: all
     warmup_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
+    warmup_per_seed: bool = False  # whether each seed draws them anew and trains its own reader of them (in IMM alone)
     # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.
     copies: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field({})
     data: DataSettings

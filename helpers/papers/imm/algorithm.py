@@ -278,9 +278,8 @@ def train_methods(
     """
     if variants is None:
         variants = {"IMM": preset.imm} if "IMM" in rows else {}
-    start = yield from shared.start_from_general(preset)
-    notes, preset = shared.state_general(preset), start
-    drawn = {seed: preset.for_seed(seed) for seed in preset.seed_numbers}
+    started = yield {seed: shared.start_from_general(preset, seed) for seed in preset.seed_numbers}
+    drawn = {seed: start.for_seed(seed) for seed, start in started.items()}
     runs = {
         (row, seed): algorithm1(drawn[seed], seed, settings, rounds)
         for row, settings in variants.items()
@@ -288,7 +287,7 @@ def train_methods(
         if row not in controls or seed < preset.control_seeds
     }
     values = yield runs | {seed: train_baselines(drawn[seed], seed, rows) for seed in drawn}
-    models, histories = Models(preset, notes), {name: values[name] for name in runs}
+    models, histories = Models(preset, shared.state_general(preset)), {name: values[name] for name in runs}
     for seed in drawn:
         for row, readers in values[seed].items():
             models.add(row, seed, readers)
