@@ -12,6 +12,7 @@ from helpers.papers.a2d.ensemble import EnsembleTargets
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.model_folders import choose_best
 from helpers.papers.shared import Members, Models
+from helpers.papers.your_domains import teachers, teaching
 from helpers.presets.schema import Preset
 from helpers.task import Plan
 from helpers.training import Training
@@ -56,6 +57,7 @@ class Method(NamedTuple):
 
 
 METHODS = {row: Method(row) for row in ("Single", "Mix", "FT", "BAM", "IMM")}  # by the word that chooses it
+TAUGHT = Method(teaching.TAUGHT, teaching.taught)  # where there is a teacher
 METHODS |= {
     "Ensemble": Method("Mix ensemble", mix_ensemble),
     "A2D": Method("A2D", distilled),
@@ -77,11 +79,16 @@ def select_methods(names: str) -> list[str]:
 
 
 def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
-    """Train readers of every domain by some `METHODS`, with every seed. Returns their `Models`."""
-    preset = preset.changed("a2d", students=1)  # of an ensemble
-    chosen = [METHODS[word] for word in methods]
+    """Train readers of every domain by some `METHODS`, with every seed. Returns their `Models`.
+
+    With a teacher its student is one more. The answers of files without any are those of the teacher.
+    """
+    notes = teachers.state_answers(preset)
+    preset = yield from teachers.answered_by_teachers(preset.changed("a2d", students=1))  # a student per ensemble
+    chosen = [METHODS[word] for word in methods] + [TAUGHT] * bool(preset.teacher)
     rows = [method.row for method in chosen if not method.readers]
     models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
+    models.notes += notes
     for seed in preset.seed_numbers:
         for method in [method for method in chosen if method.readers]:
             needs = [training for row in method.needs for training in models.needs[row, seed]]

@@ -83,11 +83,11 @@ def question_ranges(windows: Windows, tokenizer: PreTrainedTokenizerFast) -> lis
     return [tokens[texts[example]][1][: len(row.first)] for example, row in rows]
 
 
-def retokenise(windows: Windows, tokenizer: PreTrainedTokenizerFast, max_question: int) -> Windows:
+def retokenise(windows: Windows, tokenizer: PreTrainedTokenizerFast, max_question: int = 64) -> Windows:
     """Return the same windows in the tokens of another tokenizer, however many these are.
 
-    Each has the tokens that hold characters of its stretch of the passage. Labels are 0. Raises EncoderError as
-    `Template.of` does.
+    Each has the tokens that hold characters of its stretch of the passage, and the first of its question. Labels are 0.
+    Raises EncoderError as `Template.of` does.
     """
     template, rows = Template.of(tokenizer), []
     questions = tokenise((example.question.strip() for example in windows.examples), tokenizer)

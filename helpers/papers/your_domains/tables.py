@@ -6,6 +6,7 @@ from helpers.data.load import load_domains
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Models
+from helpers.papers.your_domains import teaching
 from helpers.papers.your_domains.comparison import (
     BEST,
     choose_on_validation,
@@ -39,12 +40,17 @@ def table(models: Models) -> Plan:
 
 def list_settings(models: Models) -> dict:
     """List the settings of the methods by section."""
-    return {"imm": models.preset.imm, "a2d": models.preset.a2d}
+    return {"imm": models.preset.imm, "a2d": models.preset.a2d, "data": models.preset.data}
 
 
 def side_by_side(preset: Preset, methods: str = "") -> Plan:
-    """Train readers by the methods that a text names, and make the parts of their `table`."""
+    """Train readers by the methods that a text names, and make the parts of their `table`.
+
+    What the table of a teacher needs is done too.
+    """
     models = yield from train_readers(preset, select_methods(methods))
+    if preset.teacher:
+        yield from teaching.score(models.preset)
     return (yield from table(models))
 
 
