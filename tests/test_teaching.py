@@ -16,6 +16,7 @@ from helpers import engine
 from helpers.batches import Batches
 from helpers.data.load import load
 from helpers.data.mini import world
+from helpers.data.questions import read_questions
 from helpers.data.unlabelled import load_unlabelled
 from helpers.errors import EncoderError, UserError
 from helpers.extractive_qa import SIDES, likelihood, windows_of
@@ -142,6 +143,14 @@ def test_further_questions_leave_out_those_that_validate_and_test(preset):
     held_out = {(e.question, e.context) for e in domain.valid + domain.test}
     assert held_out.isdisjoint((e.question, e.context) for e in examples["news"])
     assert any("unlabelled news" in note and "are left out" in note for note in notes)
+
+
+def test_answers_are_not_read_and_those_in_files_are_counted(tmp_path):
+    (tmp_path / "bare.csv").write_text("question,context\nWho?,Ann leads Gamma.\n")
+    (tmp_path / "full.jsonl").write_text(json.dumps({"question": "Who?", "context": "Ann.", "answers": ["Ann"]}))
+    read = [read_questions(tmp_path / name, is_labelled=False) for name in ("bare.csv", "full.jsonl")]
+    assert [record.example.answers for records, _ in read for record in records] == [(), ()]
+    assert [notes for _, notes in read] == [[], ["full.jsonl: 1 questions have answers, which are not read"]]
 
 
 def test_questions_without_answers_weigh_nothing_in_the_likelihood(preset):

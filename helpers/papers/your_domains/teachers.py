@@ -85,15 +85,13 @@ def carry(reader: TrainedReader, windows: Windows, tokenizer: PreTrainedTokenize
     read = windows if is_alike else retokenise(windows, reader.tokenizer)
     longest = longest_input(reader.model.cpu(), int(read.lengths_W.max()))
     reader.model.to(training_device())
-    cut = int((read.lengths_W > longest).sum())
-    if cut:
+    if cut := int((read.lengths_W > longest).sum()):
         read = cut_windows(read, longest)
-    distributions_of_sides = distributions(read, predict(reader.model, read, reader.precision), temperature)
-    places = align_windows(
-        read, windows, (question_ranges(read, reader.tokenizer), question_ranges(windows, tokenizer))
-    )
-    pairs = [project(*pair, windows) for pair in zip(distributions_of_sides, places, strict=True)]
-    dropped = 1 - float(np.mean([kept_W for _, kept_W in pairs]))
+    values = distributions(read, predict(reader.model, read, reader.precision), temperature)
+    questions = question_ranges(read, reader.tokenizer), question_ranges(windows, tokenizer)
+    places = align_windows(read, windows, questions)
+    pairs = [project(*pair, windows) for pair in zip(values, places, strict=True)]
+    dropped = max(0.0, 1 - float(np.mean([kept_W for _, kept_W in pairs])))
     return Carried({side: flat for side, (flat, _) in zip(SIDES, pairs, strict=True)}, dropped, cut)
 
 

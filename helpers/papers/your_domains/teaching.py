@@ -151,7 +151,7 @@ def score(preset: Preset) -> Plan:
 def state_teaching(models: Models) -> list[str]:
     """State the teachers, what became of their probability, and the questions without answers."""
     preset = models.preset
-    training = models.first(TAUGHT, preset.seed_numbers[0])
+    training = models.first(TAUGHT, preset.engine.first_seed)
     results = [outputs.result() for outputs in training.teacher.outputs]
     windows, cut = (sum(result[key] for result in results) for key in ("windows", "cut"))
     dropped = sum(result["dropped"] * result["windows"] for result in results) / windows
@@ -171,7 +171,7 @@ def weigh(preset: Preset) -> list[Score]:
 
     Every reader of the first seed answers the same questions, one batch of all of them.
     """
-    seed, models, teachers = preset.seed_numbers[0], collect_students(preset), list_teachers(preset)
+    seed, models, teachers = preset.engine.first_seed, collect_students(preset), list_teachers(preset)
     drawn = preset.for_seed(seed)
     questions = question_set(drawn.data, "test")
     questions = questions[:: math.ceil(len(questions) / TIMED)]
