@@ -57,7 +57,7 @@ def side_by_side(preset: Preset, methods: str = "") -> Plan:
 def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
     """Do the same with as many steps for every method, a control; nothing where there is none."""
     equal = imm_algorithm.with_equal_steps(preset)
-    return (yield from side_by_side(equal, methods)) if equal else {}
+    return (yield from table((yield from train_readers(equal, select_methods(methods))))) if equal else {}
 
 
 STEPS = "optimiser steps of all trainings of a method"
