@@ -80,11 +80,14 @@ def preset(files, readers):
     return make_preset(files, teacher=readers["other"], labelled="labelled", unlabelled="unlabelled")
 
 
-def make_preset(files, teacher, labelled="", unlabelled=""):
-    settings = {"data.folder": labelled and str(files / labelled), "teacher": teacher}
-    settings |= {"data.unlabelled": unlabelled and str(files / unlabelled), "training.epochs": 1.0}
-    given = {key: value for key, value in settings.items() if value}
-    return settle(NOTEBOOK, str(files / "mine.toml"), given, {})[0]
+def make_preset(files, teacher, **folders):
+    return settle_mine(files, teacher, **folders)[0]
+
+
+def settle_mine(files, teacher, labelled="", unlabelled=""):
+    settings = {"data.folder": labelled and str(files / labelled), "teacher": teacher, "training.epochs": 1.0}
+    settings |= {"data.unlabelled": unlabelled and str(files / unlabelled)}
+    return settle(NOTEBOOK, str(files / "mine.toml"), {key: value for key, value in settings.items() if value}, {})
 
 
 def test_a_teacher_with_the_student_s_tokenizer_teaches_exactly_as_a_stored_ensemble_does(preset, readers):
@@ -192,6 +195,7 @@ def test_the_table_has_teacher_and_students_with_sizes_and_times(preset):
 def test_without_any_answer_the_teacher_s_count(files, readers):
     preset = make_preset(files, readers["other"], unlabelled="unlabelled")
     assert isinstance(preset.data, UnlabelledSettings) and list(preset.data.domains) == ["news", "search"]
+    assert "unlabelled" in settle_mine(files, readers["other"], unlabelled="unlabelled")[1]  # the name of the run
     models = engine.run(comparison.train_readers(preset, ["Single"]), preset.engine)
     domain = load(models.preset.data, "search")
     assert len(domain.test) == 12 and all(len(e.answers) == 1 for e in domain.train + domain.valid + domain.test)

@@ -49,9 +49,9 @@ def find_unlabelled(data: DataSettings) -> UnlabelledSettings:
     """
     if not (folder := paths.find_folder(data.unlabelled)):
         raise DataError(f"unlabelled: expected a folder, found none at {data.unlabelled}; correct the path")
-    sizes = data.model_dump(include={"seed", "draw", "train_size", "valid_size", "test_size"})
+    fields = data.model_dump(include={"seed", "draw", "train_size", "valid_size", "test_size", "unlabelled"})
     domains = _name_domains(_find_stems(folder), folder)
-    return UnlabelledSettings(source="files", folder=data.unlabelled, domains=domains, **sizes)
+    return UnlabelledSettings(source="files", folder=data.unlabelled, domains=domains, **fields)
 
 
 def _find_stems(folder: Path) -> dict[str, str]:
