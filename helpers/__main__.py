@@ -93,8 +93,9 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ.setdefault("TQDM_DISABLE", "1")  # a bar in a log is a line a second
     try:
         return parsed.function(parsed)
-    except KeyboardInterrupt:
-        print("\nstopped; what is finished is kept: the same command goes on from there", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        state = str(stop) or "what is finished is kept"
+        print(f"\nstopped: {state}; the same command goes on from there", file=sys.stderr)
         return 130
     except Exception as error:  # our own speak to the person at the keyboard; any other is a bug with its traceback
         if not type(error).__module__.startswith("helpers") and not isinstance(error, OSError):

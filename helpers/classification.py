@@ -255,6 +255,15 @@ class Tasks:
     def _splits_of(self, task: str) -> tuple[str, ...]:
         return self.splits.get(task, ("train",))
 
+    def steps(self, preset: Preset, optim: TrainingSettings, exact: bool = True) -> int:
+        """Count the steps, without ``exact`` as if each question were one window."""
+        if exact:
+            return len(self.batches(preset, optim, 0))
+        splits = {task: self._splits_of(task) for task in self.names}
+        sizes = {task: sum(len(examples_of(preset, task, split)) for split in splits[task]) for task in splits}
+        shares = {task: self.probs[task] / self.probs[self.names[0]] * sizes[self.names[0]] for task in self.probs}
+        return max(1, round(optim.epochs * sum((shares or sizes).values()) / optim.batch_size))
+
     def batches(self, preset: Preset, optim: TrainingSettings, seed: int) -> Batches:
         sequences, epochs = {}, {}
         for task in self.names:
@@ -373,7 +382,7 @@ class DomainTexts:
     def checks(self, preset: Preset) -> list[Task]:
         return []
 
-    def steps(self, preset: Preset, optim: TrainingSettings) -> int:
+    def steps(self, preset: Preset, optim: TrainingSettings, exact: bool = True) -> int:
         """Count the steps: epochs over the largest domain where a step has texts of each, else over all domains.
 
         Raises DataError where that makes no step.

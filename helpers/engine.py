@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Collection, Generator, Hashable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -24,9 +23,10 @@ from tqdm.auto import tqdm
 from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
+from helpers.progress import Progress
 from helpers.task import Plan, Task, with_needs
 
-REPORTED = 60.0  # seconds between two lines on progress where there is no bar
+BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
 REPEATABLE = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}  # without it, matrix products on a GPU may differ from run to run
 
@@ -49,11 +49,11 @@ class TasksFailed(UserError):
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt while tasks ran, for which a notebook shows one sentence."""
+    """An interrupt while tasks ran; its text says what is kept. A notebook shows one sentence."""
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows instead of a traceback."""
-        return ["Stopped: what is finished is kept; run this cell again to go on from there"]
+        return [f"Stopped: {self}; run this cell again to go on from there"]
 
 
 class Schedule:
@@ -79,6 +79,11 @@ class Schedule:
         """Mark a task as done, and advance the plans that waited for it alone."""
         del self.pending[key]
         self._advance_all()
+
+    def state_done(self) -> str:
+        """State how many tasks are done, those of earlier runs among them."""
+        number = len(self.tasks)
+        return f"{number - len(self.pending)} of {number} tasks done"
 
     def _advance_all(self) -> None:
         for name, plan in self.plans.items():
@@ -127,7 +132,7 @@ def run(plan: Plan, settings: EngineSettings) -> object:
 
 
 @contextmanager
-def _stopped_by_interrupt() -> Iterator[None]:
+def _stopped_by_interrupt(schedules: list[Schedule]) -> Iterator[None]:
     """Raise Stopped for an interrupt, and end all processes that this one started."""
     try:
         yield
@@ -135,36 +140,49 @@ def _stopped_by_interrupt() -> Iterator[None]:
         for process in active_children():
             process.kill()
         forget_workers()
-        raise Stopped from None
+        state = [f"{schedule.state_done()} and kept" for schedule in schedules if schedule.tasks]
+        raise Stopped(*state or ["what is finished is kept"]) from None
 
 
-@_stopped_by_interrupt()
 def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Hashable, object]:
     """Carry out plans side by side; return the value of each, or its error.
 
     A task begins as soon as all its needs are done. Tasks with the same key run once. A failure stops only what needs
     it. The ``notes`` in a task's result are printed. Raises Stopped where it is interrupted, and as `check_locks`.
     """
-    schedule = Schedule(plans)
-    if schedule.pending:
-        check_locks(paths.results("").resolve())
+    schedules: list[Schedule] = []
+    with _stopped_by_interrupt(schedules):
+        schedules.append(schedule := Schedule(plans))
+        failed = _do_all(schedule, settings) if schedule.pending else {}
+    if failed:
+        return dict.fromkeys(plans, _sum_up(failed, schedule)) | schedule.outcomes
+    return schedule.outcomes
+
+
+def _do_all(schedule: Schedule, settings: EngineSettings) -> dict[str, Exception]:
+    """Do the pending tasks of a schedule. Return the errors of those that failed, by key."""
+    check_locks(paths.results("").resolve())
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
     suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
-    hidden = not schedule.pending or "TQDM_DISABLE" in os.environ
-    with tqdm(total=len(schedule.pending), desc="tasks", leave=False, disable=hidden) as bar:
-        reported = time.monotonic()
+    progress = Progress(schedule, count_slots(settings))
+    if text := progress.announce():
+        print(text, flush=True)
+    look = {"desc": "tasks", "leave": False, "bar_format": BAR, "disable": "TQDM_DISABLE" in os.environ}
+    with tqdm(total=len(schedule.pending), **look) as bar, progress.shown(bar):
         while True:
             ready = schedule.ready({task.key for task in running.values()} | failed.keys())
             suspects = [task for task in ready if task.key in suspected]
             ready = [task for task in ready if task.key not in suspected] or ([] if running else suspects[:1])
             at_once, room = len(running) + len(ready) + len(suspects), count_slots(settings) if ready else 1
             for task in ready[: room - len(running)]:
+                progress.begin(task)
                 running[submit(settings, task, min(room, at_once))] = task
             if not running:
-                break
+                return failed
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 task, error = running.pop(future), future.exception()
+                progress.end(task)
                 if isinstance(error, Timeout):  # another run is at it: others first
                     schedule.pending[task.key] = schedule.pending.pop(task.key)
                 elif isinstance(error, BrokenExecutor) and task.key not in suspected:
@@ -177,12 +195,6 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
                     bar.update()
                     for note in task.result().get("notes", []):
                         tqdm.write(note)
-            if hidden and time.monotonic() - reported > REPORTED:
-                reported, number = time.monotonic(), len(schedule.tasks)
-                print(f"{number - len(schedule.pending)} of {number} tasks done", file=sys.stderr, flush=True)
-    if failed:
-        return dict.fromkeys(plans, _sum_up(failed, schedule)) | schedule.outcomes
-    return schedule.outcomes
 
 
 @cache

@@ -55,10 +55,12 @@ def windows_over(preset: Preset, examples: list[Example]) -> Windows:
     return make_windows(examples, load_tokenizer(preset.encoder), **settings)
 
 
-def count_steps(preset: Preset, domains: Sequence[str], optim: TrainingSettings) -> int:
-    """Count the optimiser steps of all epochs over domains together, each repeated to the size of the largest."""
+def count_steps(preset: Preset, domains: Sequence[str], optim: TrainingSettings, exact: bool = True) -> int:
+    """Count the optimiser steps of all epochs over domains together, each repeated to the size of the largest; without
+    ``exact`` as if each question were one window, since nothing is tokenised."""
     sizes = {name: len(load(preset.data, name).train) for name in domains}
-    windows = sum(len(windows_of(preset, [name], "train")) * max(sizes.values()) / size for name, size in sizes.items())
+    rows = {name: len(windows_of(preset, [name], "train")) if exact else size for name, size in sizes.items()}
+    windows = sum(rows[name] * max(sizes.values()) / size for name, size in sizes.items())
     return max(1, round(optim.epochs * windows / optim.batch_size))
 
 
@@ -363,16 +365,16 @@ class Questions:
     def checks(self, preset: Preset) -> list[Task]:
         return [*labels_of(preset, {*self.names, *self.selected_by})]
 
-    def steps(self, preset: Preset, optim: TrainingSettings) -> int:
-        """Count the steps. Raises DataError where stages outnumber them."""
-        whole = count_steps(preset, self.budget or self.names, optim)
+    def steps(self, preset: Preset, optim: TrainingSettings, exact: bool = True) -> int:
+        """Count the steps, as `count_steps`. Raises DataError where stages outnumber them."""
+        whole = count_steps(preset, self.budget or self.names, optim, exact)
         if whole < self.stages:
             raise DataError(
                 f"{' + '.join(self.names)}: training.epochs = {optim.epochs:g} make {whole} step for {self.stages} "
                 "stages; raise training.epochs, or give more questions"
             )
         number = max(1, round(self.times * (whole // self.stages)))
-        return number if self.again or not self.after else number - self.after.steps(preset, optim)
+        return number if self.again or not self.after else number - self.after.steps(preset, optim, exact)
 
     def batches(self, preset: Preset, optim: TrainingSettings, seed: int) -> Batches:
         windows = windows_of(preset, self.names, "train")

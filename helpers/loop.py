@@ -24,6 +24,7 @@ from helpers.presets.schema import TrainingSettings
 from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
+PROGRESS, TOLD_EVERY = "progress.txt", 5.0  # a file beside the checkpoint, for the run that waits, and seconds
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
 # loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In
 # a CUDA graph it is a tensor, so no loss branches on it.
@@ -102,8 +103,9 @@ def fit(
         torch.set_rng_state(state["random"][0])
         torch.cuda.set_rng_state_all(state["random"][1 : 1 + torch.cuda.device_count()])
         fitted, best = Fitted(**state["done"]), state["best"]
-    saved_at = time.perf_counter()
-    begun_at = saved_at - fitted.seconds
+    first, begun = fitted.steps, time.perf_counter()
+    saved_at = told_at = begun
+    begun_at = begun - fitted.seconds
 
     # Bars of several workers would overwrite each other. ``disable`` overrides TQDM_DISABLE.
     hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ
@@ -113,6 +115,9 @@ def fit(
             group["lr"] = learning_rate(step, steps, settings.learning_rate, settings.warmup)
         unread.append(take_step(batches.micro_batches(step, settings.accumulate, device, multiple), step / steps))
         fitted.steps = step + 1
+        if checkpoint and (now := time.perf_counter()) - told_at > TOLD_EVERY:
+            write_whole(checkpoint.with_name(PROGRESS), f"{first} {step + 1} {steps} {now - begun:.1f}")
+            told_at = now
         is_due = checkpoint and time.perf_counter() - saved_at > 60 * settings.checkpoint_minutes
         if len(unread) == READ_EVERY or is_due or fitted.steps in evaluate_at:
             check_finite(unread, fitted.steps)

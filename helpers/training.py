@@ -44,6 +44,9 @@ class Data(Protocol):
     def checks(self, preset: Preset) -> list[Task]:
         """Return the tasks that check the examples before a training reads them."""
 
+    def steps(self, preset: Preset, optim: TrainingSettings, exact: bool = True) -> int:
+        """Count the steps, without ``exact`` as far as they are known before anything is tokenised."""
+
     def batches(self, preset: Preset, optim: TrainingSettings, seed: int) -> Batches:
         """Plan the batches of all steps."""
 

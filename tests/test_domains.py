@@ -1,5 +1,7 @@
 """Notebook 19: readers of somebody's own domains by several methods, and the best of each."""
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -9,8 +11,10 @@ from conftest import waves_of
 from qa_files import write_examples
 
 import helpers
-from helpers import engine, papers
+from helpers import engine, papers, paths
+from helpers.data.load import load_domains
 from helpers.data.mini import world
+from helpers.data.questions import read_questions
 from helpers.errors import UserError
 from helpers.notebooks import runner
 from helpers.notebooks.session import Session, preset_for, with_settings
@@ -59,19 +63,20 @@ def preset(files):
 @pytest.fixture(scope="module")
 def trained(preset, files):
     """Readers that start from a general one, by all methods but two, and their record."""
-    preset = preset.model_copy(update={"warmup_data": str(files / "general.json")})
-    methods = comparison.select_methods("Mix IMM+A2D Ensemble A2D")
-    models = engine.run(comparison.train_readers(preset, methods), preset.engine)
+    changes = {"warmup_data": str(files / "general.json"), "methods": "Mix IMM+A2D Ensemble A2D"}
+    preset = preset.model_copy(update=changes)
+    models = engine.run(comparison.train_readers(preset), preset.engine)
     parts = engine.run(tables.table(models), preset.engine)
+    parts["scores"] += tables.measure(models)
     return models, Session(preset, {}, "mine").save("imm/your_domains", **parts)
 
 
 def test_methods_are_selected_by_name():
-    assert comparison.select_methods("") == [*comparison.METHODS]
+    assert comparison.select_methods("all") == [*comparison.METHODS]
     assert comparison.select_methods("IMM Mix") == ["Single", "Mix", "IMM"]
     assert comparison.select_methods("IMM+A2D") == ["Single", "IMM", "IMM+A2D"]
     assert comparison.select_methods("Ensemble") == ["Single", "Ensemble"]
-    with pytest.raises(UserError, match=r"^methods: 'MIX'; expected some of Single, Mix, FT"):
+    with pytest.raises(UserError, match=r"^methods: 'MIX'; expected all, or some of Single, Mix, FT"):
         comparison.select_methods("MIX IMM")
 
 
@@ -91,9 +96,9 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
-    two = preset.model_copy(update={"control_seeds": 0}), preset.model_copy(update={"control_seeds": 1})
+    two = (preset.model_copy(update={"methods": "Mix", "control_seeds": number}) for number in range(2))
     _, notebook = papers.find_paper("19_your_domains")
-    without, with_control = (engine.Schedule(notebook.make_plans(one, {"methods": "Mix"})) for one in two)
+    without, with_control = (engine.Schedule(notebook.make_plans(one, {})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
 
@@ -104,6 +109,36 @@ def test_every_file_and_subfolder_is_a_domain(preset, files):
     changed = with_settings(lab, {"data.folder": preset.data.folder})
     assert lab.warmup_data and not changed.warmup_data  # it is a file of lab's
     assert tables.state_sizes(preset)[1] == "fewer than 100 questions to train or to test on: my-news, trivia"
+
+
+def test_all_that_is_wrong_with_files_is_told_at_once(files, tmp_path):
+    shutil.copytree(files / "files", tmp_path / "files")
+    for name in ("empty", "void"):
+        (tmp_path / f"files/{name}.json").write_text("")
+    preset = preset_for("19_your_domains", str(files / "mine.toml"))
+    changed = with_settings(preset, {"data.folder": str(tmp_path / "files")})
+    with pytest.raises(UserError) as error:
+        load_domains(changed.data)
+    lines = str(error.value).splitlines()
+    assert [line.rpartition("/")[2] for line in lines] == [
+        f"{name}.json: is empty; fill it in, or remove it" for name in ("empty", "void")
+    ]
+
+
+def test_a_language_that_the_encoder_does_not_know_is_named(preset, monkeypatch):
+    monkeypatch.setattr(tables, "PIECES", 0.9)
+    (*_, news, trivia) = tables.state_sizes(preset)
+    assert re.match(r"my-news: the encoder cuts a word into 1\.\d pieces, so it may not know", news), trivia
+
+
+@pytest.mark.parametrize("page", ["data/README.md", "notebooks/19_your_domains.ipynb"])
+def test_the_file_of_three_questions_that_a_stranger_sees_first_is_one(page, tmp_path):
+    text = (paths.ROOT / page).read_text(encoding="utf-8")
+    if page.endswith("ipynb"):
+        text = "".join(json.loads(text)["cells"][0]["source"])
+    (tmp_path / "reviews.csv").write_text(text.split("```\n")[1])
+    records, _ = read_questions(tmp_path / "reviews.csv")
+    assert [record.example.answers for record in records] == [("ice",), ("every day",), ("The handle",)]
 
 
 def test_all_readers_start_from_one_of_general_questions(trained):
@@ -137,7 +172,46 @@ def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained,
     by_cell = {(row, name, 0): of[n] for row, of in f1.items() for n, name in enumerate(("my-news", "trivia"))}
     monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
     best = engine.run(comparison.choose_on_validation(models), models.preset.engine)
-    assert best == {"my-news": "Mix", "trivia": "Single"}
+    assert best == {"my-news": ("Mix", 0), "trivia": ("Single", 0)}
+
+
+def test_the_seed_is_chosen_on_questions_as_hard_as_its_own(trained, monkeypatch):
+    models, _ = trained
+    two = shared.Models(models.preset.model_copy(update={"seeds": 2}))
+    for row in ("Single", "Mix"):
+        for seed in range(2):
+            two.add(row, seed, models.by_row[row][0])
+    f1 = {("Single", 0): 50.0, ("Single", 1): 80.0, ("Mix", 0): 70.0, ("Mix", 1): 81.0}
+    by_cell = {(row, name, seed): value for (row, seed), value in f1.items() for name in ("my-news", "trivia")}
+    monkeypatch.setattr(papers.shared, "answer_sets", lambda preset, cells: iter(()))
+    monkeypatch.setattr(papers.shared, "average_f1", lambda *_: by_cell)
+    for draws, seed in (("ab", 0), ("aa", 1)):  # of validation questions: easier ones with seed 1, or the same
+        prints = iter(draws * 2)
+        monkeypatch.setattr(comparison, "fingerprint_examples", lambda *_, prints=prints: next(prints))
+        best = engine.run(comparison.choose_on_validation(two), two.preset.engine)
+        assert best == {"my-news": ("Mix", seed), "trivia": ("Mix", seed)}
+
+
+def test_the_table_says_how_sure_each_difference_is(trained):
+    _, record = trained
+    assert record.baselines == ["Single", "Mix"]
+    above = {(each["method"], each["baseline"], each["column"]): each for each in record.payload["differences"]}
+    assert len(above) == 2 * 3 * len(record.rows) - 2 * 3  # two baselines, of two domains and over both
+    parts = {part.unit: part for part in record.by_metric()}
+    f1 = {(score.method, score.column): score.value for score in parts["F1"].scores}
+    for (row, baseline, column), each in above.items():
+        columns = [column] if column != tables.ALL else ["my-news", "trivia"]
+        mean = sum(f1[row, name] - f1[baseline, name] for name in columns) / len(columns)
+        assert each["mean"] == pytest.approx(mean, abs=1e-4) and each["low"] <= each["mean"] <= each["high"]
+    sizes = {score.method: score.value for score in parts[tables.SIZE].scores}
+    assert sizes[ENSEMBLE] == pytest.approx(2 * sizes["Mix"]) and {score.method for score in parts["EM"].scores}
+    table = tables.summarise(record)
+    assert list(table.index.levels[0]) == sorted([tables.ALL, "my-news", "trivia"])
+    assert table.loc[(tables.ALL, "Mix"), tables.MILLISECONDS] and not table.loc[("trivia", "Mix"), tables.MILLISECONDS]
+    sure = {"mean": 2.0, "low": 0.5, "high": 3.0, "passages": 9, "method": "Mix", "baseline": "Single", "column": "a"}
+    notes = tables.state_choices({"a": "Mix", "b": "Single"}, [sure])
+    assert notes[0].endswith("+2.0 F1 above Single (+0.5 to +3.0 over 9 passages: sure)")
+    assert notes[1] == "b: Single is best on validation questions"
 
 
 def test_kept_readers_load_with_transformers_alone_and_answer(trained, tmp_path, capsys):
@@ -172,10 +246,27 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
         yield []
         return shared.Models(preset), {}
 
+    def train(methods):
+        return readers_of(comparison.train_readers(preset.model_copy(update={"methods": methods})))
+
     monkeypatch.setattr(comparison.imm_algorithm, "train_methods", untrained)
-    (_, wave), models = waves_of(comparison.train_readers(preset, comparison.select_methods("Ensemble A2D")))
-    assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(wave) == 2 * 2 * 3
+    first, again, models = train("Ensemble A2D")
+    assert list(models.by_row) == [ENSEMBLE, DISTILLED] and len(first) == 2 * 2 * 3
+    assert [one.key for one in first] == [one.key for one in again]
     for row, _, seed, members in models:
         assert {reader.preset.data.draw for reader in members} == {preset.for_seed(seed).data.draw}, row
-    for methods, rows in ((["Single"], []), (["Single", "Ensemble"], [ENSEMBLE])):
-        assert list(waves_of(comparison.train_readers(preset, methods))[1].by_row) == rows
+    for methods, rows in (("Single", []), ("Ensemble", [ENSEMBLE])):
+        *_, models = train(methods)
+        assert list(models.by_row) == rows
+
+
+def readers_of(plan):
+    """The trainings that are to be done at once with the rows of Table 1, those that come after, and all models."""
+    side_by_side = next(plan)
+    assert list(side_by_side) == ["rows", "others"]
+    (others,), _ = waves_of(side_by_side["others"])
+    rows = waves_of(side_by_side["rows"])[1]
+    after = plan.send({"rows": rows})
+    with pytest.raises(StopIteration) as stop:
+        next(plan)
+    return others, list(after), stop.value.value

@@ -15,7 +15,7 @@ import pytest
 import torch
 from conftest import plan_of
 
-from helpers import engine
+from helpers import engine, progress
 from helpers.engine import TasksFailed, carry_out, run
 from helpers.errors import UserError
 from helpers.presets.load import load_preset
@@ -96,11 +96,11 @@ def test_without_a_bar_progress_is_a_line_a_minute(step, monkeypatch, capsys):
     monkeypatch.setenv("TQDM_DISABLE", "1")
     run(plan_of(step("a"), step("b")), HERE)
     assert not capsys.readouterr().err
-    monkeypatch.setattr(engine, "REPORTED", -1.0)
+    monkeypatch.setattr(progress, "REPORTED", 0.5)
     run(plan_of(step("a"), step("b")), HERE)  # which has nothing to do
-    step("b").folder.joinpath("result.json").unlink()
-    run(plan_of(step("a"), step("b")), HERE)
-    assert capsys.readouterr().err == "2 of 2 tasks done\n"
+    assert not capsys.readouterr().err
+    run(plan_of(step("b"), step("c", seconds=0.9)), HERE)
+    assert capsys.readouterr().err == "1 of 2 tasks done; step c\n"
 
 
 def test_a_failure_stops_only_what_needs_it(step):
@@ -171,7 +171,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_engine import *
-from helpers import engine
+from helpers import engine, progress
 preset = load_preset("smoke")
 tasks = [Step(preset=preset, label=n, name=n, seconds=0.4) for n in "abcdefgh"]
 engine.run(plan_of(*tasks), EngineSettings(processes=2, threads=1))
@@ -222,7 +222,7 @@ def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on
         printed, errors = program.communicate(timeout=180)
     finally:
         program.kill()
-    assert printed == "Stopped: what is finished is kept; run this cell again to go on from there\nNone\n"
+    assert printed == "Stopped: 2 of 6 tasks done and kept; run this cell again to go on from there\nNone\n"
     assert "Traceback" not in errors and "Error" not in errors
     assert sorted(done_steps(step)) == list("abcdef") and program.returncode == 0
 

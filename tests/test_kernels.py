@@ -163,7 +163,8 @@ def test_an_interrupt_in_jupyter_shows_what_is_kept_and_the_cell_goes_on(results
         outputs_of(client, CELL.format(tests=str(paths.ROOT / "tests")))
         for names, settings in (("ab", "HERE"), ("cdef", "TWO")):  # in the kernel, and in workers
             cell = f"run(plan({names!r}), {settings})"
-            sentence = "Stopped: what is finished is kept; run this cell again to go on from there"
+            state = f"1 of {len(names)} tasks done and kept"
+            sentence = f"Stopped: {state}; run this cell again to go on from there"
             assert outputs_of(client, cell, interrupt) == [sentence]
             assert file.read_text().split() == [names[0]]
             assert outputs_of(client, cell) == [] and sorted(file.read_text().split()) == list(names)

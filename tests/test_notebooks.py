@@ -251,7 +251,7 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
-OWN = {"preset", "results", "shown", "methods", "keep", "changes"}  # that stand for no key of a preset
+OWN = {"preset", "results", "shown", "keep", "changes"}  # that stand for no key of a preset
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -278,7 +278,8 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
         ("10_hrkd_main", "mnli_epochs", "hrkd.mnli_epochs"),
         ("02_imm_main", "data_dir", "data.folder"),
         ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),
-        ("19_your_domains", "methods", ""),
+        ("19_your_domains", "methods", "methods"),
+        ("19_your_domains", "keep", ""),
     ],
 )
 def test_what_a_parameter_sets_is_read_from_the_call_of_start(notebook, name, key):
@@ -455,7 +456,7 @@ def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, m
     assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 200)
     assert session.preset.data.folder == "3" and session.preset.training.warmup == 0
     (job, _) = runner.select_jobs(["19"], {"preset": "mini", "methods": 3, "keep": 4})
-    assert (job.parameters["methods"], job.parameters["keep"]) == ("3", "4")
+    assert (job.preset.methods, job.parameters["keep"]) == ("3", "4")
 
 
 def test_a_preset_is_loaded_once(monkeypatch):

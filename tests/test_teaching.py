@@ -86,7 +86,7 @@ def make_preset(files, teacher, **folders):
 
 def settle_mine(files, teacher, labelled="", unlabelled=""):
     settings = {"data.folder": labelled and str(files / labelled), "teacher": teacher, "training.epochs": 1.0}
-    settings |= {"data.unlabelled": unlabelled and str(files / unlabelled)}
+    settings |= {"data.unlabelled": unlabelled and str(files / unlabelled), "methods": "Single"}
     return settle(NOTEBOOK, str(files / "mine.toml"), {key: value for key, value in settings.items() if value}, {})
 
 
@@ -177,7 +177,7 @@ def test_questions_without_answers_weigh_nothing_in_the_likelihood(preset):
 
 
 def test_the_table_has_teacher_and_students_with_sizes_and_times(preset):
-    models = engine.run(comparison.train_readers(preset, ["Single"]), preset.engine)
+    models = engine.run(comparison.train_readers(preset), preset.engine)
     assert list(models.by_row) == ["Single", teaching.TAUGHT]
     parts = engine.run(teaching.table(models), preset.engine)
     record = Session(preset, {}, "mine").save("imm/your_teacher", **parts)
@@ -196,7 +196,7 @@ def test_without_any_answer_the_teacher_s_count(files, readers):
     preset = make_preset(files, readers["other"], unlabelled="unlabelled")
     assert isinstance(preset.data, UnlabelledSettings) and list(preset.data.domains) == ["news", "search"]
     assert "unlabelled" in settle_mine(files, readers["other"], unlabelled="unlabelled")[1]  # the name of the run
-    models = engine.run(comparison.train_readers(preset, ["Single"]), preset.engine)
+    models = engine.run(comparison.train_readers(preset), preset.engine)
     domain = load(models.preset.data, "search")
     assert len(domain.test) == 12 and all(len(e.answers) == 1 for e in domain.train + domain.valid + domain.test)
     teacher = teachers.list_teachers(preset)[0].load()

@@ -5,6 +5,7 @@ other parts, and a draw of the rest becomes examples.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
@@ -64,7 +65,20 @@ def load(settings: DatasetSettings, name: str) -> Domain:
 
 def load_domains(settings: DatasetSettings) -> dict[str, Domain]:
     """Return all domains, or tasks, of a preset's section, in its order. Raises DataError."""
-    return {name: load(settings, name) for name in settings.named}
+    _test_texts(_before_drawing(settings))  # which reads all files, and tells all that is wrong with any
+    return _load_all(settings, load)
+
+
+def _load_all(settings: DatasetSettings, load_one: Callable) -> dict:
+    loaded, problems = {}, []
+    for name in settings.named:
+        try:
+            loaded[name] = load_one(settings, name)
+        except DataError as error:
+            problems.append(str(error))
+    if problems:
+        raise DataError("\n".join(dict.fromkeys(problems)))
+    return loaded
 
 
 def source_of(settings: DatasetSettings) -> ModuleType:
@@ -129,8 +143,8 @@ def _leave_out_tested(settings: DatasetSettings, name: str) -> tuple[Parts, list
 def _test_texts(settings: DatasetSettings) -> splits.TestedTexts:
     # Collects the test examples of all domains or tasks of a section, however many of them are used.
     tests = splits.TestedTexts()
-    for name in settings.named:
-        tests.add(name, _split_off_test(settings, name).parts)
+    for name, records in _load_all(settings, _split_off_test).items():
+        tests.add(name, records.parts)
     # Adversarial questions that are generated are variants of test questions.
     if isinstance(settings, DataSettings) and settings.adversarial and not settings.is_generated:
         # Without its adversarial files a folder of questions can still be trained on.

@@ -168,7 +168,7 @@ def _parse_table(path: Path, text: str, columns: tuple[str, ...] = (), *, quotes
     except csv.Error as error:
         raise DataError(f"{path}: line {last + 1}: {error}; check the quotes from there on") from None
     if not names:
-        raise DataError(f"{path}: is empty")
+        raise DataError(f"{path}: is empty; fill it in, or remove it")
     return rows
 
 

@@ -100,7 +100,7 @@ def split_by_passage(
     count = bisect_left(list(accumulate(map(len, groups))), size) + 1
     if count >= len(groups):
         problem = f"{len(records):,} questions in {len(groups):,} {'documents' if by_document else 'passages'}"
-        todo = "give more, lower valid_size, or give train, valid and test in files of their own"
+        todo = "give more, lower data.valid_size, or give train, valid and test in files of their own"
         raise DataError(f"{name}: {problem} are too few to set {size:,.0f} aside; {todo}")
     return list(chain(*groups[:count])), list(chain(*groups[count:]))
 

@@ -217,7 +217,7 @@ def sources_of(preset: Preset, section: str) -> list[str]:
 def identify_value(key: str, value: object) -> str:
     """Fingerprint the encoder, file or folder of this machine that a key's value names; else return it as text."""
     name = str(value)
-    if not name or keys().get(key) is not str:
+    if not name or keys().get(key) is not str or key == "methods":  # whose words are no places
         return name
     place = paths.find(name)
     if not key.endswith(".folder") and (place / "config.json").is_file():

@@ -3,7 +3,7 @@
 Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -282,3 +282,18 @@ def decimals(record: Record) -> int:
     """Return how many decimals to show: one for percentages, three for shares, none for counts and thousands."""
     largest = max((abs(score.value) for score in record.scores), default=0)
     return 0 if record.unit == "examples" or largest >= 1000 else 1 if largest > 1 else 3
+
+
+def passage_interval(
+    differences: Sequence[float], groups: Sequence[Hashable], resamples: int = 2000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return the mean of differences per question, and its 95 % bootstrap interval over the passages ``groups``.
+
+    Passages are drawn with replacement, each with all its questions.
+    """
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    index = [numbers[group] for group in groups]
+    sums, counts = np.bincount(index, differences), np.bincount(index)
+    draws = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
+    low, high = np.percentile(sums[draws].sum(1) / counts[draws].sum(1), [2.5, 97.5])
+    return float(np.mean(differences)), float(low), float(high)

@@ -35,7 +35,6 @@ PAPER = Paper(
             "19_your_domains",
             ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
             left_out=lambda p: NO_FILES if p.data.is_generated and not p.control_seeds else "",
-            takes=("methods",),
             keeps=lambda p: p.data.domains,
         ),
     ),

@@ -1,16 +1,16 @@
 """The methods side by side, and the choice among them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 from typing import NamedTuple
 
+from helpers.data.load import fingerprint_examples
 from helpers.errors import UserError
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
 from helpers.papers.a2d.ensemble import EnsembleTargets
 from helpers.papers.imm import algorithm as imm_algorithm
-from helpers.papers.model_folders import choose_best
 from helpers.papers.shared import Members, Models
 from helpers.papers.your_domains import teachers, teaching
 from helpers.presets.schema import Preset
@@ -66,53 +66,71 @@ METHODS |= {
 
 
 def select_methods(names: str) -> list[str]:
-    """Return the words of `METHODS` that a text names; all where it is empty. Raises UserError.
+    """Return the words of `METHODS` that a text names, or all of them for "all". Raises UserError.
 
     Single is always among them, and what another method needs.
     """
     words = names.split()
-    if unknown := set(words) - set(METHODS):
-        raise UserError(f"methods: {min(unknown)!r}; expected some of {', '.join(METHODS)}, separated by spaces")
-    chosen = {"Single", *(words or METHODS)}
+    if unknown := set(words) - set(METHODS) - {"all"}:
+        expected = f"all, or some of {', '.join(METHODS)}, separated by spaces"
+        raise UserError(f"methods: {min(unknown)!r}; expected {expected}")
+    chosen = {"Single", *(METHODS if "all" in words else words)}
     chosen |= {need for word in chosen for need in METHODS[word].needs}
     return [word for word in METHODS if word in chosen]
 
 
-def train_readers(preset: Preset, methods: Sequence[str]) -> Plan:
-    """Train readers of every domain by some `METHODS`, with every seed. Returns their `Models`.
+def train_readers(preset: Preset) -> Plan:
+    """Train readers of every domain by the preset's `METHODS`, with every seed. Returns their `Models`.
 
     With a teacher its student is one more. The answers of files without any are those of the teacher.
     """
     notes = teachers.state_answers(preset)
     preset = yield from teachers.answered_by_teachers(preset.changed("a2d", students=1))  # a student per ensemble
-    chosen = [METHODS[word] for word in methods] + [TAUGHT] * bool(preset.teacher)
-    rows = [method.row for method in chosen if not method.readers]
-    models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
+    chosen = [METHODS[word] for word in select_methods(preset.methods)] + [TAUGHT] * bool(preset.teacher)
+    others = [method for method in chosen if method.readers]
+    started = yield from shared.start_from_general(preset)
+    at_once = add_readers(Models(started), [method for method in others if not method.needs])
+    rows = imm_algorithm.train_methods(preset, preset.imm.max_rounds, [m.row for m in chosen if not m.readers])
+    models, _ = (yield {"rows": rows, "others": train_all(at_once)})["rows"]
     models.notes += notes
-    for seed in preset.seed_numbers:
-        for method in [method for method in chosen if method.readers]:
+    return (yield from train_all(add_readers(models, others)))
+
+
+def add_readers(models: Models, methods: Sequence[Method]) -> Models:
+    """Add the readers of some `METHODS` with every seed to models, and return these."""
+    for seed in models.preset.seed_numbers:
+        for method in methods:
             needs = [training for row in method.needs for training in models.needs[row, seed]]
             models.add(method.row, seed, method.readers(models.preset, seed, models), needs)
+    return models
+
+
+def train_all(models: Models) -> Plan:
+    """Train models, and return them."""
     yield [model for *_, members in models for model in members]
     return models
 
 
 def choose_on_validation(models: Models) -> Plan:
-    """Return the method of each domain whose reader has the best F1 on its validation questions, over seeds.
+    """Return for each domain the method with the best F1 on its validation questions over seeds, and its best seed.
 
-    An ensemble is not chosen: it is not one reader.
+    An ensemble is not chosen: it is not one reader. Where each seed draws its own validation questions, some are harder
+    than others, so the seed is chosen by how far its reader is above the mean of all methods.
     """
+    preset, seeds = models.preset, models.preset.seed_numbers
     cells = {
         (row, domain, seed): (members, f"valid/{domain}") for row, domain, seed, members in models if len(members) == 1
     }
-    f1 = shared.average_f1(models.preset, (yield from shared.answer_sets(models.preset, cells)))
-    rows, seeds = dict.fromkeys(row for row, *_ in cells), models.preset.seed_numbers
-    return {
-        name: max(rows, key=lambda row: mean(f1[row, name, seed] for seed in seeds))
-        for name in models.preset.data.domains
-    }
+    f1 = shared.average_f1(preset, (yield from shared.answer_sets(preset, cells)))
+    rows, chosen = dict.fromkeys(row for row, *_ in cells), {}
+    for name in preset.data.domains:
+        row = max(rows, key=lambda row: mean(f1[row, name, seed] for seed in seeds))
+        draws = {fingerprint_examples(preset.for_seed(seed).data, name, "valid") for seed in seeds}
+        levels = {seed: mean(f1[other, name, seed] for other in rows) if len(draws) > 1 else 0.0 for seed in seeds}
+        chosen[name] = row, max(seeds, key=lambda seed: f1[row, name, seed] - levels[seed])
+    return chosen
 
 
-def choose_readers(models: Models, best: dict[str, str]) -> dict[str, Training]:
-    """Return each domain's reader by its best method, of the seed with the best F1 on validation questions."""
-    return {name: choose_best(models, row)[name][1] for name, row in best.items()}
+def choose_readers(models: Models, payload: Mapping[str, dict]) -> dict[str, Training]:
+    """Return each domain's reader by the choice in a record's payload."""
+    return {name: models.by_row[row][payload["seeds"][name]][name][0] for name, row in payload["best"].items()}

@@ -1,41 +1,156 @@
-"""The table of all methods, their costs, and the readers to keep."""
+"""The table of all methods, how sure its differences are, their costs, and the readers to keep."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
-from helpers.data.load import load_domains
+import numpy as np
+import pandas as pd
+
+from helpers import extractive_qa, metrics
+from helpers.data.load import load_domains, question_set
+from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Models
 from helpers.papers.your_domains import teaching
-from helpers.papers.your_domains.comparison import (
-    BEST,
-    choose_on_validation,
-    choose_readers,
-    select_methods,
-    train_readers,
-)
+from helpers.papers.your_domains.comparison import BEST, choose_on_validation, choose_readers, train_readers
 from helpers.presets.schema import Preset
-from helpers.records import Record
+from helpers.records import Cell, Record, Score
+from helpers.results import stats
 from helpers.task import Plan
 
 FEWEST = 100  # questions to train or test on; with fewer, a score says little
+BASELINES = ("Single", "Mix")  # that every method is compared with, where they are trained
+ALL = "all domains"
+PIECES = 1.6  # per word: English has at most 1.3 with BERT's vocabulary, German 1.9
+PASSAGES, CHARACTERS = 200, 1000  # that are cut into pieces to see this
+TIMED = 50  # test questions that a reader is timed on
+MILLISECONDS, SIZE = "ms per question", "million parameters"
 
 
 def table(models: Models) -> Plan:
-    """Make the record's parts: F1 of every method's reader on each domain's test questions, and of those that are best.
+    """Make the record's parts: F1 and EM of every method's reader on each domain's test questions, and of the best.
 
-    The payload names the best method of each domain on validation, averaged over seeds; the last row are its readers.
+    The payload names the best method of each domain on validation, its best seed, and the `compare`d differences; the
+    last row are the readers of the best methods.
     """
-    best = yield from choose_on_validation(models)
+    choice = yield from choose_on_validation(models)
+    best, seeds = ({name: pair[number] for name, pair in choice.items()} for number in range(2))
     chosen = {
         seed: {name: models.by_row[row][seed][name] for name, row in best.items()}
         for seed in models.preset.seed_numbers
     }
     models = replace(models, by_row=models.by_row | {BEST: chosen})
-    parts = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
+    cells = {(row, domain, seed): (members, f"test/{domain}") for row, domain, seed, members in models}
+    scored = shared.score_cells(models.preset, (yield from shared.answer_sets(models.preset, cells)))
+    differences = compare(models.preset, scored)
     claims = [shared.state_better(BEST, "Single", "beats", control=True)]
-    facts = {"baselines": ["Single"], "claims": claims, "payload": {"best": best}, "settings": list_settings(models)}
-    return {**parts, **facts, "notes": [*models.notes, *state_sizes(models.preset)]}
+    return {
+        **shared.f1_and_em(scored),
+        "baselines": [row for row in BASELINES if row in models.by_row],
+        "claims": claims,
+        "payload": {"best": best, "seeds": seeds, "differences": differences},
+        "settings": list_settings(models),
+        "notes": [*models.notes, *state_sizes(models.preset), *state_choices(best, differences)],
+        "training_seconds": models.seconds,
+    }
+
+
+def compare(preset: Preset, scored: Mapping[Cell, metrics.Scores]) -> list[dict]:
+    """Estimate how far each row is above the `BASELINES` in F1, per domain and over all, with 95 % intervals.
+
+    Intervals are over the passages of the test questions, each with its questions of all seeds. Domains count alike.
+    """
+    rows, estimates = dict.fromkeys(row for row, *_ in scored), []
+    passages = {(name, seed): list_passages(preset, name, seed) for _, name, seed in scored}
+    for row in rows:
+        for baseline in [other for other in BASELINES if other in rows and other != row]:
+            values = {cell: scored[row, *cell].f1 - scored[baseline, *cell].f1 for cell in passages}
+            groups = {name: [cell for cell in passages if cell[0] == name] for name, _ in passages}
+            share = sum(map(len, values.values())) / len(groups)
+            weights = {name: share / sum(len(values[cell]) for cell in cells) for name, cells in groups.items()}
+            groups |= {ALL: [*passages]} if len(groups) > 1 else {}
+            for name, cells in groups.items():
+                parts = [values[cell] * (weights[cell[0]] if name == ALL else 1.0) for cell in cells]
+                texts = [text for cell in cells for text in passages[cell]]
+                mean, low, high = stats.passage_interval(np.concatenate(parts), texts)
+                labels = {"method": row, "baseline": baseline, "column": name, "passages": len(set(texts))}
+                estimates.append({**labels, "mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6)})
+    return estimates
+
+
+def list_passages(preset: Preset, domain: str, seed: int) -> list[str]:
+    """List the passage of each test question as `shared.score_cells` counts them: variants of a question are one."""
+    passages: dict[str, str] = {}
+    for example in question_set(preset.for_seed(seed).data, f"test/{domain}"):
+        passages.setdefault(example.group, example.context)
+    return [*passages.values()]
+
+
+def is_sure(difference: Mapping) -> bool:
+    """Return whether the interval of a difference excludes 0."""
+    return difference["low"] > 0 or difference["high"] < 0
+
+
+def state_choices(best: Mapping[str, str], differences: list[dict]) -> list[str]:
+    """State each domain's best method on validation questions, and by how much it is better on test questions."""
+    notes = []
+    for name, row in best.items():
+        above = [
+            f"{each['mean']:+.1f} F1 above {each['baseline']} ({each['low']:+.1f} to {each['high']:+.1f} over "
+            f"{each['passages']} passages: {'' if is_sure(each) else 'not '}sure)"
+            for each in differences
+            if (each["method"], each["column"]) == (row, name)
+        ]
+        measured = f"; on test questions {', '.join(above)}" if above else ""
+        notes.append(f"{name}: {row} is best on validation questions{measured}")
+    return notes
+
+
+def measure(models: Models) -> list[Score]:
+    """Measure the milliseconds per question, in batches, of each method's readers of a domain, and count their weights.
+
+    Readers of one size are timed once.
+    """
+    preset, seed = models.preset, min(models.preset.seed_numbers)
+    (name, *_), scores = preset.data.domains, []
+    questions = question_set(preset.for_seed(seed).data, f"test/{name}")[:TIMED]
+    members = {row: models.by_row[row][seed][name] for row in models.by_row}
+    windows = extractive_qa.windows_over(preset, questions)
+    sizes = {row: tuple(reader.result()["parameters"] for reader in readers) for row, readers in members.items()}
+    work = {}
+    for row, size in sizes.items():
+        loaded = [reader.load() for reader in members[row]]
+        work[size] = partial(extractive_qa.answer, preset, loaded, windows, together=len(loaded) > 1)
+    seconds = shared.time_in_turns(work)
+    for row, size in sizes.items():
+        values = {MILLISECONDS: 1000 * seconds[size] / len(questions), SIZE: sum(size) / 1e6}
+        scores += [Score(method=row, column=ALL, seed=seed, value=value, metric=key) for key, value in values.items()]
+    return scores
+
+
+def summarise(record: Record) -> pd.DataFrame:
+    """Tabulate by domain and method F1, EM, time and size, and the differences with their intervals over passages."""
+    parts, lines = {part.unit: part for part in record.by_metric()}, {}
+    columns = {name: [name] for name in parts["F1"].columns}
+    for name, of_name in ({ALL: [*columns]} | columns if len(columns) > 1 else columns).items():
+        for row in record.rows:
+            line = {unit: stats.estimate(parts[unit], [(1, row, of_name)]).mean for unit in ("F1", "EM")}
+            line = {unit: f"{value:.1f}" for unit, value in line.items()}
+            for each in record.payload["differences"]:
+                if (each["method"], each["column"]) == (row, name):
+                    sure = "" if is_sure(each) else ", not sure"
+                    interval = (
+                        f" ({each['low']:+.1f} to {each['high']:+.1f}{sure})" if each["low"] < each["high"] else ""
+                    )
+                    line[f"F1 above {each['baseline']}"] = f"{each['mean']:+.1f}{interval}"
+            if len(lines) < len(record.rows):  # time and size are of no domain
+                measured = {(part.unit, score.method): score.value for part in parts.values() for score in part.scores}
+                line |= {u: f"{measured[u, row]:.1f}" for u in (MILLISECONDS, SIZE) if (u, row) in measured}
+            lines[name, row] = line
+    order = ["F1", "EM", *(f"F1 above {row}" for row in record.baselines), MILLISECONDS, SIZE]
+    return pd.DataFrame.from_dict(lines, orient="index").reindex(columns=order).fillna("")
 
 
 def list_settings(models: Models) -> dict:
@@ -43,21 +158,18 @@ def list_settings(models: Models) -> dict:
     return {"imm": models.preset.imm, "a2d": models.preset.a2d, "data": models.preset.data}
 
 
-def side_by_side(preset: Preset, methods: str = "") -> Plan:
-    """Train readers by the methods that a text names, and make the parts of their `table`.
-
-    What the table of a teacher needs is done too.
-    """
-    models = yield from train_readers(preset, select_methods(methods))
+def side_by_side(preset: Preset) -> Plan:
+    """Train readers by the preset's methods, and make the parts of their `table` and of a teacher's."""
+    models = yield from train_readers(preset)
     if preset.teacher:
         yield from teaching.score(models.preset)
     return (yield from table(models))
 
 
-def side_by_side_equal(preset: Preset, methods: str = "") -> Plan:
+def side_by_side_equal(preset: Preset) -> Plan:
     """Do the same with as many steps for every method, a control; nothing where there is none."""
     equal = imm_algorithm.with_equal_steps(preset)
-    return (yield from table((yield from train_readers(equal, select_methods(methods))))) if equal else {}
+    return (yield from table((yield from train_readers(equal)))) if equal else {}
 
 
 STEPS = "optimiser steps of all trainings of a method"
@@ -66,9 +178,8 @@ STEPS = "optimiser steps of all trainings of a method"
 def cost(models: Models, table: Record) -> dict:
     """Make parts of a record: F1 of `table`'s methods against the steps that a seed of them takes, with teachers."""
     steps, scores = shared.tabulate_costs(models)["steps in all"], []
-    for score in [score for score in table.scores if score.method in steps.index]:
-        point = score.model_copy(update={"metric": STEPS, "value": float(steps[score.method])})
-        scores += [score.model_copy(update={"metric": "F1"}), point]
+    for score in [score for score in table.scores if score.metric == "F1" and score.method in steps.index]:
+        scores += [score, score.model_copy(update={"metric": STEPS, "value": float(steps[score.method])})]
     readers = {row: len(members) for row, _, _, members in models}
     passes = ", ".join(f"{row} {number}" for row, number in readers.items())
     notes = [f"readers that answer a question: {passes}", *table.notes]
@@ -81,11 +192,30 @@ def state_sizes(preset: Preset) -> list[str]:
     listed = ", ".join(f"{name} {train:,} and {test:,}" for name, (train, test) in counts.items())
     few = ", ".join(name for name, numbers in counts.items() if min(numbers) < FEWEST)
     notes = [f"training and test questions: {listed}"]
-    return [*notes, f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else notes
+    notes += [f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else []
+    return [*notes, *state_foreign(preset)]
+
+
+def state_foreign(preset: Preset) -> list[str]:
+    """State which domains have words that the encoder's vocabulary cuts into many pieces, as those of a language that
+    it does not know."""
+    notes, tokenizer = [], load_tokenizer(preset.encoder)
+    for name, domain in load_domains(preset.data).items():
+        texts = [text[:CHARACTERS] for text in dict.fromkeys(example.context for example in domain.train)][:PASSAGES]
+        words = sum(len(text.split()) for text in texts)
+        pieces = sum(map(len, tokenizer(texts, add_special_tokens=False)["input_ids"]))
+        if pieces > PIECES * words and not any(map(metrics.is_unspaced, texts)):
+            problem = f"the encoder cuts a word into {pieces / words:.1f} pieces, so it may not know the language"
+            notes.append(f"{name}: {problem}; give a multilingual one with -p encoder")
+    return notes
 
 
 def keep_best_readers(models: Models, record: Record, folder: str) -> None:
-    """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md."""
-    best = record.payload["best"]
-    readers = {name: (best[name], reader) for name, reader in choose_readers(models, best).items()}
+    """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md.
+
+    Print by how much it is better than those of the `BASELINES`.
+    """
+    payload = record.payload
+    readers = {name: (payload["best"][name], one) for name, one in choose_readers(models, payload).items()}
     model_folders.keep_models(readers, folder, record, model_folders.USES["spans"])
+    print(*state_choices(payload["best"], payload["differences"]), sep="\n")
