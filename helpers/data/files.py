@@ -17,7 +17,8 @@ def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section, whose place is below its folder. Raises DataError."""
     place = settings.named[name]
     if isinstance(settings, DataSettings):
-        parts, notes = read_parts_once(fetch_place(settings, place), settings.may_be_unanswerable(name))
+        unanswerable = settings.may_be_unanswerable(name)
+        parts, notes = read_parts_once(fetch_place(settings, place), unanswerable, settings.is_labelled)
         return Records(parts, notes, {})
     if isinstance(settings, TextsSettings):
         place, genre, _ = downloads.find_download(settings.downloads, place)

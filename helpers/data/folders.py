@@ -14,7 +14,14 @@ from helpers.data.files import fetch_place, find_section_folder
 from helpers.data.questions import find_question_files
 from helpers.data.rows import DATA_SUFFIXES, PART_WORDS
 from helpers.data.texts import CONFIGURATIONS
-from helpers.presets.schema import LONGEST_NAME, DatasetSettings, DataSettings, TasksSettings, clean_name
+from helpers.presets.schema import (
+    LONGEST_NAME,
+    DatasetSettings,
+    DataSettings,
+    TasksSettings,
+    UnlabelledSettings,
+    clean_name,
+)
 
 REVIEWS = ".review"  # ends the names of Amazon's files
 WEIGHTS = (".safetensors", ".bin", ".pt")  # of a saved model
@@ -33,26 +40,38 @@ def with_every_domain(settings: DatasetSettings) -> DatasetSettings:
     folder = paths.find_folder(settings.folder)
     if settings.source != "files" or not folder:
         return settings
+    stems = _find_stems(folder)
+    present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}
+    present |= set(stems)
+    enough = all if isinstance(settings, DataSettings) else any
+    if enough(present.intersection(source.split(":")) for source in settings.named.values()):
+        return settings
+    others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
+    others = {key: value for key, value in others.items() if key in type(settings).model_fields}
+    return settings.model_copy(update={settings.names: _name_domains(stems, folder), **others})
+
+
+def find_unlabelled(data: DataSettings) -> UnlabelledSettings:
+    """Return the section of the questions in ``data.unlabelled``, every file and subfolder of which is a domain.
+
+    Its sizes and seeds are those of ``data``. Raises DataError.
+    """
+    if not (folder := paths.find_folder(data.unlabelled)):
+        raise DataError(f"unlabelled: expected a folder, found none at {data.unlabelled}; correct the path")
+    fields = data.model_dump(include={"seed", "draw", "train_size", "valid_size", "test_size", "unlabelled"})
+    domains = _name_domains(_find_stems(folder), folder)
+    return UnlabelledSettings(source="files", folder=data.unlabelled, domains=domains, **fields)
+
+
+def _find_stems(folder: Path) -> dict[str, str]:
+    # Returns what names each domain of a folder by its place.
     stems = {}
     for entry in sorted(folder.iterdir()):
         if _holds_data(entry):
             prefix = None if entry.is_dir() else re.fullmatch(rf"(?is)(.+?)(?:{PART})", entry.name)
             place = prefix[1] if prefix else entry.name
             stems[place] = place if prefix or entry.is_dir() else _remove_suffix(place)
-    present = {word for source in settings.named.values() for word in source.split(":") if (folder / word).exists()}
-    present |= set(stems)
-    enough = all if isinstance(settings, DataSettings) else any
-    if enough(present.intersection(source.split(":")) for source in settings.named.values()):
-        return settings
-    if not stems:
-        listing = _list(entry.name for entry in sorted(folder.iterdir()))
-        raise DataError(
-            f"{folder}: no data file; expected names that end in {', '.join(DATA_SUFFIXES)}, found {listing}"
-        )
-    _check_have_domains(stems, folder)
-    others = {"adversarial": None, "narrative": "", "labels": [], "split": "content"}
-    others = {key: value for key, value in others.items() if key in type(settings).model_fields}
-    return settings.model_copy(update={settings.names: _name_domains(stems), **others})
+    return stems
 
 
 def _holds_data(entry: Path) -> bool:
@@ -70,8 +89,14 @@ def _remove_suffix(name: str) -> str:
     return re.sub(rf"({ending})(\.gz)?$", "", name, flags=re.IGNORECASE)
 
 
-def _name_domains(stems: dict[str, str]) -> dict[str, str]:
+def _name_domains(stems: dict[str, str], folder: Path) -> dict[str, str]:
     # Returns the places by name. Names differ by more than case, as they name folders.
+    if not stems:
+        listing = _list(entry.name for entry in sorted(folder.iterdir()))
+        raise DataError(
+            f"{folder}: no data file; expected names that end in {', '.join(DATA_SUFFIXES)}, found {listing}"
+        )
+    _check_have_domains(stems, folder)
     names: dict[str, str] = {}
     for place, stem in stems.items():
         cleaned, number, taken = clean_name(stem) or "domain", 1, {name.casefold() for name in names}

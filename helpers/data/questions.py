@@ -38,7 +38,9 @@ ANSWERS_LEFT_OUT = "answers that are not in their passage were left out, as thei
 UNPLACED = "questions have answers without a place in their passage: scored, not trained on"
 EMPTY = "answers without a text were left out"
 LOOSE = "answers differ from their passage in case, punctuation or white space: the file's own offsets are used"
+IGNORED = "questions have answers, which are not read"
 OTHER = "questions are trained on a detected answer that is not among the answers to score with"
+ANSWER_KEYS = ("answers", "detected_answers", "answer", "answer_text", "answer_start", "answer1", "answer2")
 _LETTER = r"[^\W\u2e80-\U0010ffff]"  # of a script with spaces between its words
 
 
@@ -205,20 +207,21 @@ def _bare(text: str) -> str:
 
 
 def read_questions(
-    path: Path, unanswerable: bool = False, may_reject: bool = False
+    path: Path, unanswerable: bool = False, may_reject: bool = False, is_labelled: bool = True
 ) -> tuple[list[QuestionRecord], list[str]]:
     """Read a file of questions, or NarrativeQA's folder: return the records, and notes on repairs. Raises DataError.
 
-    Only with ``unanswerable`` may questions have no answer; ``may_reject`` as in `parse_questions`.
+    Only with ``unanswerable`` may questions have no answer; ``may_reject`` as in `parse_questions`. No answer is read
+    unless the file ``is_labelled``.
     """
     if path.is_dir():
-        return parse_questions(_read_narrativeqa(path), path, may_reject=may_reject)
+        return parse_questions(_read_narrativeqa(path), path, may_reject=may_reject, is_labelled=is_labelled)
     rows = [question for where, row in read_rows(path) for question in _list_questions(where, row)]
-    return parse_questions(rows, path, unanswerable, may_reject)
+    return parse_questions(rows, path, unanswerable, may_reject, is_labelled)
 
 
 def parse_questions(
-    rows: Rows, path: object, unanswerable: bool = False, may_reject: bool = False
+    rows: Rows, path: object, unanswerable: bool = False, may_reject: bool = False, is_labelled: bool = True
 ) -> tuple[list[QuestionRecord], list[str]]:
     """Return the records of rows, and notes on repairs. Raises one DataError for all rejected rows.
 
@@ -226,16 +229,20 @@ def parse_questions(
     """
     rows, taken, notes, name = list(rows), set(), Counter(), printable(str(path).rpartition("/")[2])
     rejected = []
-    if any(isinstance(row, dict) and "answers" in row for _, row in rows):  # so that "answer" is no answer
+    is_answered = any(isinstance(row, dict) and "answers" in row for _, row in rows)
+    if is_answered or not is_labelled:  # so that "answer" is no answer
         rows, rejected = leave_out_rejected(rows, name)
     has_ids = any(_id_of(row) not in (None, "") for _, row in rows)
 
     def parse(_: str, row: dict) -> QuestionRecord:
+        if not is_labelled:
+            row = _remove_answers(row, notes)
         if "answer1" in row:
             return Story.model_validate(row).record(taken, notes)
         if has_ids and _id_of(row) in (None, ""):
             raise DataError("it has no id, unlike others; give all an id, or none")
-        return Question.model_validate(_list_answers(_parse_cells(row), notes)).record(unanswerable, taken, notes)
+        question = Question.model_validate(_list_answers(_parse_cells(row), notes))
+        return question.record(unanswerable or not is_labelled, taken, notes)
 
     records = parse_each(parse, rows, path, rejected if may_reject else None)
     return records, rejected + [f"{name}: {number:,} {note}" for note, number in notes.items() if number]
@@ -323,6 +330,13 @@ def _list_answers(row: dict, notes: Counter[str]) -> dict:
     return row | {"answers": filled}
 
 
+def _remove_answers(row: dict, notes: Counter[str]) -> dict:
+    answers = [row.get(key) for key in ANSWER_KEYS]
+    notes[IGNORED] += any(any(answer.values()) if isinstance(answer, dict) else answer for answer in answers)
+    bare = {key: value for key, value in row.items() if key not in (*ANSWER_KEYS, "is_impossible")}
+    return {"context": row.get("summary"), **bare, "answers": []}
+
+
 def _is_empty(answer: object) -> bool:
     text = answer.get("text", answer) if isinstance(answer, dict) else answer
     return text is None or (isinstance(text, str) and all(map(is_blank, text)))
@@ -381,13 +395,13 @@ def rename_taken(records: list[QuestionRecord], taken: set[str]) -> list[Questio
 
 
 def read_question_parts(
-    path: Path, unanswerable: bool = False, may_reject: bool = False
+    path: Path, unanswerable: bool = False, may_reject: bool = False, is_labelled: bool = True
 ) -> tuple[dict[str, list[QuestionRecord]], list[str]]:
     """Read the questions of a domain by part, with notes on repairs. Raises DataError."""
     taken: set[str] = set()
 
     def read_file(file: Path) -> tuple[list[QuestionRecord], list[str]]:
-        records, notes = read_questions(file, unanswerable, may_reject)
+        records, notes = read_questions(file, unanswerable, may_reject, is_labelled)
         return rename_taken(records, taken), notes
 
     parts, notes = read_each(find_question_files(path), read_file)

@@ -146,6 +146,7 @@ def fingerprint_of(job: Job) -> str:
     files = [*paths.results(job.run_name).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
+    names += [job.preset.data.unlabelled, job.preset.teacher, *job.preset.teacher.split()]
     hrkd, others = job.preset.hrkd, [job.preset.warmup_data, job.preset.mtdnn.large, job.preset.mnemonic.glove]
     names += [hrkd.mnli_student, hrkd.reviews_student, *others]
     for place in [place for name in names if name for place in paths.places(name)]:

@@ -25,7 +25,7 @@ from IPython import get_ipython
 
 import helpers
 from helpers import engine, papers, paths, records
-from helpers.data.folders import find_copy, find_own, find_source, with_every_domain
+from helpers.data.folders import find_copy, find_own, find_source, find_unlabelled, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
@@ -119,6 +119,9 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
                 "found none; data/README.md has their layouts, and preset lab reads any domains"
             )
         updates[name] = with_every_domain(section)
+    data = updates.get("data", changed.data)
+    if data.unlabelled and data.source == "files" and not data.folder:
+        updates["data"] = find_unlabelled(data)  # the teacher's answers are all there are
     if settings.get("warmup_data") is None and updates.get("data", preset.data).domains != preset.data.domains:
         updates["warmup_data"] = ""  # a file of the preset's own corpora
     return changed.model_copy(update=updates)
@@ -144,6 +147,10 @@ def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey
     if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
         problem = "is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
         raise ParameterError(f"{notebook}: {match[0]!a} {problem}")
+    if not preset.data.is_labelled and "unlabelled" not in declared:
+        raise ParameterError(f"{notebook}: it needs questions with answers; give their folder with -p data_dir")
+    if not preset.teacher and (preset.data.unlabelled or not preset.data.is_labelled):
+        raise ParameterError(f"{notebook}: unlabelled: no teacher answers these questions; give -p teacher too")
     for parameter, value in own.items():
         if not isinstance(value, str | None):
             raise ParameterError(f"{notebook}: {parameter}: expected str, found {value!r}; put it in quotes")

@@ -145,6 +145,7 @@ class DataSettings(DatasetSettings):
     """Questions about passages, by domain."""
 
     is_required: ClassVar[bool] = True
+    is_labelled: ClassVar[bool] = True  # whether answers are read
     source: Source
     domains: dict[DomainName, str] = Field(min_length=1)  # name = miniature domain, subfolder or Hub name
     narrative: str = ""  # free answers: miniature stories, or the folder or Hub name of NarrativeQA
@@ -152,6 +153,7 @@ class DataSettings(DatasetSettings):
     valid_size: PositiveInt = 300
     conventions: bool = False  # whether miniature domains disagree about what an answer includes
     unanswerable: bool | list[str] = False  # whether questions of all domains, or of which, may have no answer
+    unlabelled: str = ""  # folder of further questions, whose answers are not read; teachers answer them
     adversarial: AdversarialSettings | None = None
     reject: Literal["stop", "count"] = "stop"  # rejected records of a downloaded corpus: up to 1 % may be counted
 
@@ -169,6 +171,12 @@ class DataSettings(DatasetSettings):
         if isinstance(self.unanswerable, list) and (unknown := set(self.unanswerable) - {*self.domains, GENERAL}):
             raise ValueError(f"unanswerable lists {min(unknown)!r}, {none_of}")
         return self
+
+
+class UnlabelledSettings(DataSettings):
+    """Questions whose answers are not read, even if files have them."""
+
+    is_labelled: ClassVar[bool] = False
 
 
 class TextsSettings(DatasetSettings):
@@ -363,6 +371,7 @@ class Preset(Settings):
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
+    teacher: str = ""  # trained readers that teach: folders or Hub names, separated by spaces
     # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
     warmup_data: str = ""
     warmup_size: NonNegativeInt = 0  # of its training questions; 0: all

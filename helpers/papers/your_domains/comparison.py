@@ -12,6 +12,7 @@ from helpers.papers.a2d import algorithm as a2d_algorithm
 from helpers.papers.a2d.ensemble import EnsembleTargets
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Members, Models
+from helpers.papers.your_domains import teachers, teaching
 from helpers.presets.schema import Preset
 from helpers.task import Plan
 from helpers.training import Training
@@ -56,6 +57,7 @@ class Method(NamedTuple):
 
 
 METHODS = {row: Method(row) for row in ("Single", "Mix", "FT", "BAM", "IMM")}  # by the word that chooses it
+TAUGHT = Method(teaching.TAUGHT, teaching.taught)  # where there is a teacher
 METHODS |= {
     "Ensemble": Method("Mix ensemble", mix_ensemble),
     "A2D": Method("A2D", distilled),
@@ -78,14 +80,19 @@ def select_methods(names: str) -> list[str]:
 
 
 def train_readers(preset: Preset) -> Plan:
-    """Train readers of every domain by the preset's `METHODS`, with every seed. Returns their `Models`."""
-    preset = preset.changed("a2d", students=1)  # of an ensemble
-    chosen = [METHODS[word] for word in select_methods(preset.methods)]
+    """Train readers of every domain by the preset's `METHODS`, with every seed. Returns their `Models`.
+
+    With a teacher its student is one more. The answers of files without any are those of the teacher.
+    """
+    notes = teachers.state_answers(preset)
+    preset = yield from teachers.answered_by_teachers(preset.changed("a2d", students=1))  # a student per ensemble
+    chosen = [METHODS[word] for word in select_methods(preset.methods)] + [TAUGHT] * bool(preset.teacher)
     others = [method for method in chosen if method.readers]
     started = yield from shared.start_from_general(preset)
     at_once = add_readers(Models(started), [method for method in others if not method.needs])
     rows = imm_algorithm.train_methods(preset, preset.imm.max_rounds, [m.row for m in chosen if not m.readers])
     models, _ = (yield {"rows": rows, "others": train_all(at_once)})["rows"]
+    models.notes += notes
     return (yield from train_all(add_readers(models, others)))
 
 

@@ -14,6 +14,7 @@ from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.shared import Models
+from helpers.papers.your_domains import teaching
 from helpers.papers.your_domains.comparison import BEST, choose_on_validation, choose_readers, train_readers
 from helpers.presets.schema import Preset
 from helpers.records import Cell, Record, Score
@@ -155,18 +156,21 @@ def summarise(record: Record) -> pd.DataFrame:
 
 def list_settings(models: Models) -> dict:
     """List the settings of the methods by section."""
-    return {"imm": models.preset.imm, "a2d": models.preset.a2d}
+    return {"imm": models.preset.imm, "a2d": models.preset.a2d, "data": models.preset.data}
 
 
 def side_by_side(preset: Preset) -> Plan:
-    """Train readers by the preset's methods, and make the parts of their `table`."""
-    return (yield from table((yield from train_readers(preset))))
+    """Train readers by the preset's methods, and make the parts of their `table` and of a teacher's."""
+    models = yield from train_readers(preset)
+    if preset.teacher:
+        yield from teaching.score(models.preset)
+    return (yield from table(models))
 
 
 def side_by_side_equal(preset: Preset) -> Plan:
     """Do the same with as many steps for every method, a control; nothing where there is none."""
     equal = imm_algorithm.with_equal_steps(preset)
-    return (yield from side_by_side(equal)) if equal else {}
+    return (yield from table((yield from train_readers(equal)))) if equal else {}
 
 
 STEPS = "optimiser steps of all trainings of a method"
