@@ -231,7 +231,7 @@ def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[
     """Fit a reader's ``null_threshold`` and ``temperature``, as `decode` takes them, to validation questions.
 
     The threshold gives the questions that may have no answer the best F1 (He 2019, section 3.1.5), the temperature
-    makes the confidence in an answer the probability that it is right (`metrics.fit_temperature`).
+    makes the confidence in an answer the probability that it is right (`fit_temperature`).
     """
     windows, precision = windows_of(preset, domains, "valid"), preset.training.precision
     allowed = [preset.data.may_be_unanswerable(name) for name in domains for _ in load(preset.data, name).valid]
@@ -242,7 +242,7 @@ def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[
     limit = metrics.best_threshold(*zip(*asked, strict=True)) if asked else 0.0
     limit = float(np.clip(limit, -HIGHEST, HIGHEST))  # JSON has no infinity
     predictions = decode(windows, logits, null_threshold=limit, **limits)
-    return {"null_threshold": limit, "temperature": metrics.fit_temperature(windows.examples, predictions)}
+    return {"null_threshold": limit, "temperature": fit_temperature(windows.examples, predictions)}
 
 
 def calibrated_facts(preset: Preset, model: nn.Module, domain: str) -> dict:
@@ -271,3 +271,26 @@ def answer_surely(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
     predictions = answer(preset, [model], windows, may, **calibrate(preset, model, [domain]))
     is_right = metrics.score(windows.examples, predictions, no_answer=may).em > 0
     return {"is_right": is_right.tolist(), "confidence": [each.confidence for each in predictions]}, {}
+
+
+def fit_temperature(examples: Sequence[Example], predictions: Sequence) -> float:
+    """Return the temperature of `decode` at which confidence tells best how often answers are right.
+
+    ``predictions`` are decoded at temperature 1. Their confidence has the least cross-entropy with exact match (Guo et
+    al. 2017), which counts as a little less than 1 and more than 0 (Platt 1999), as few questions are known.
+    """
+    from scipy.optimize import minimize_scalar
+
+    is_right = metrics.score(examples, predictions).em > 0
+    target = np.where(is_right, (is_right.sum() + 1) / (is_right.sum() + 2), 1 / ((~is_right).sum() + 2))
+    shares = [np.array([candidate.probability for candidate in one.n_best]) for one in predictions]
+    is_text = [np.array([candidate.text == one.text for candidate in one.n_best]) for one in predictions]
+
+    def loss(log_temperature: float) -> float:
+        powers = [share ** np.exp(-log_temperature) for share in shares]
+        sums = [(power[chosen].sum(), power[~chosen].sum()) for power, chosen in zip(powers, is_text, strict=True)]
+        right, wrong = np.maximum(sums, 1e-30).T
+        logs = np.log(right / (right + wrong)), np.log(wrong / (right + wrong))
+        return -float((target * logs[0] + (1 - target) * logs[1]).mean())
+
+    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.1, 10.0]), method="bounded").x))

@@ -7,7 +7,7 @@ A task is one of the preset's section [tasks], or a domain of [data]: questions 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import islice
@@ -22,8 +22,8 @@ from transformers import AutoTokenizer
 
 from helpers import metrics
 from helpers.answering import calibrated_facts
-from helpers.batches import Batches, Turn, bucketed, mix_by_size, mix_by_weight, per_domain, plan_steps
-from helpers.data.examples import DataError
+from helpers.batches import Batches, Turn, bucketed, plan_steps
+from helpers.data.examples import Choice, DataError, Pair
 from helpers.data.load import fingerprint_examples, label_names, load, section_of
 from helpers.extractive_qa import (
     answer,
@@ -34,6 +34,7 @@ from helpers.extractive_qa import (
     windows_of,
 )
 from helpers.loop import Batch, Loss, training_device
+from helpers.mixtures import mix_by_size, mix_by_weight, per_domain
 from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, save_encoder
 from helpers.models.multihead import (
     Head,
@@ -200,13 +201,44 @@ def threshold(preset: Preset, task: str, spans: list[SpanPrediction], split: str
     return metrics.best_threshold(examples_of(preset, task, split), spans)
 
 
+def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> dict[str, float]:
+    """Score probabilities of classes (E×C) by accuracy, F1 and Matthews's correlation, or scores (E) by Pearson's and
+    Spearman's correlation, in percent.
+
+    F1 is that of class 1 of two classes, else an average over the classes. A correlation is 0 where all predictions are
+    the same. Raises DataError where predictions and labels do not fit.
+    """
+    metrics.check_number(examples, predictions)
+    if missing := [example.id for example in examples if example.label is None]:
+        raise DataError(f"example {missing[0]!r} has no label to score it by")
+    if not np.isfinite(predictions).all():
+        raise DataError("a prediction is no number; did the model diverge? lower training.learning_rate")
+    labels = np.array([example.label for example in examples])
+    if predictions.ndim == 1:
+        from scipy.stats import rankdata
+
+        pairs = {"pearson": (predictions, labels), "spearman": (rankdata(predictions), rankdata(labels))}
+        varies = np.ptp(predictions) > 0 and np.ptp(labels) > 0
+        values = {name: np.corrcoef(*pair)[0, 1] if varies else 0.0 for name, pair in pairs.items()}
+    else:
+        from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef  # takes a second to import
+
+        classes, average = predictions.argmax(1), "binary" if predictions.shape[1] == 2 else "macro"
+        values = {
+            "accuracy": accuracy_score(labels, classes),
+            "f1": f1_score(labels, classes, average=average, zero_division=0.0),
+            "matthews": matthews_corrcoef(labels, classes),
+        }
+    return {name: 100 * float(value) for name, value in values.items()}
+
+
 def score_task(preset: Preset, task: str, split: str, predicted: Predicted) -> dict[str, float]:
     """Score predictions by the task's metrics, or EM and F1 of questions with the best threshold, in percent."""
     examples = examples_of(preset, task, split)
     if is_reading(preset, task):
         answers = metrics.answers_above(predicted, threshold(preset, task, predicted, split))
         return metrics.score(examples, answers, no_answer=preset.data.may_be_unanswerable(task)).means()
-    values = metrics.label_scores(examples, predicted)
+    values = label_scores(examples, predicted)
     return {metric: values[metric] for metric in load(preset.tasks, task).metrics}
 
 

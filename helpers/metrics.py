@@ -1,5 +1,4 @@
-"""Scores of answers and of labels: exact match and F1 by the official SQuAD, MRQA and adversarial SQuAD evaluations,
-and GLUE's metrics.
+"""Scores of answers: exact match and F1 by the official SQuAD, MRQA and adversarial SQuAD evaluations.
 
 Functions of one answer give 0..1. ``Scores`` and all averages are in percent.
 """
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from helpers.data.examples import Choice, DataError, Example, Pair
+from helpers.data.examples import DataError, Example
 
 Normalizer = Callable[[str], str]
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -103,7 +102,7 @@ def score(examples: Sequence[Example], predictions: Sequence, *, no_answer: bool
     ``no_answer`` as in `f1`; None means SQuAD 2.0's rules where any example is unanswerable. Questions on passages in
     a script without spaces are scored by character. Raises DataError where numbers differ.
     """
-    _check_number(examples, predictions)
+    check_number(examples, predictions)
     if no_answer is None:
         no_answer = not all(example.answers for example in examples)
     texts = [prediction if isinstance(prediction, str) else prediction.text for prediction in predictions]
@@ -157,60 +156,7 @@ def answers_above(predictions: Sequence, limit: float | Sequence[float]) -> list
     return ["" if one.null_difference > highest else one.best_text for one, highest in pairs]
 
 
-def fit_temperature(examples: Sequence[Example], predictions: Sequence) -> float:
-    """Return the temperature of `extractive_qa.decode` at which confidence tells best how often answers are right.
-
-    ``predictions`` are decoded at temperature 1. Their confidence has the least cross-entropy with exact match (Guo et
-    al. 2017), which counts as a little less than 1 and more than 0 (Platt 1999), as few questions are known.
-    """
-    from scipy.optimize import minimize_scalar
-
-    is_right = score(examples, predictions).em > 0
-    target = np.where(is_right, (is_right.sum() + 1) / (is_right.sum() + 2), 1 / ((~is_right).sum() + 2))
-    shares = [np.array([candidate.probability for candidate in one.n_best]) for one in predictions]
-    is_text = [np.array([candidate.text == one.text for candidate in one.n_best]) for one in predictions]
-
-    def loss(log_temperature: float) -> float:
-        powers = [share ** np.exp(-log_temperature) for share in shares]
-        sums = [(power[chosen].sum(), power[~chosen].sum()) for power, chosen in zip(powers, is_text, strict=True)]
-        right, wrong = np.maximum(sums, 1e-30).T
-        logs = np.log(right / (right + wrong)), np.log(wrong / (right + wrong))
-        return -float((target * logs[0] + (1 - target) * logs[1]).mean())
-
-    return float(np.exp(minimize_scalar(loss, bounds=np.log([0.1, 10.0]), method="bounded").x))
-
-
-def label_scores(examples: Sequence[Pair | Choice], predictions: np.ndarray) -> dict[str, float]:
-    """Score probabilities of classes (E×C) by accuracy, F1 and Matthews's correlation, or scores (E) by Pearson's and
-    Spearman's correlation, in percent.
-
-    F1 is that of class 1 of two classes, else an average over the classes. A correlation is 0 where all predictions are
-    the same. Raises DataError where predictions and labels do not fit.
-    """
-    _check_number(examples, predictions)
-    if missing := [example.id for example in examples if example.label is None]:
-        raise DataError(f"example {missing[0]!r} has no label to score it by")
-    if not np.isfinite(predictions).all():
-        raise DataError("a prediction is no number; did the model diverge? lower training.learning_rate")
-    labels = np.array([example.label for example in examples])
-    if predictions.ndim == 1:
-        from scipy.stats import rankdata
-
-        pairs = {"pearson": (predictions, labels), "spearman": (rankdata(predictions), rankdata(labels))}
-        varies = np.ptp(predictions) > 0 and np.ptp(labels) > 0
-        values = {name: np.corrcoef(*pair)[0, 1] if varies else 0.0 for name, pair in pairs.items()}
-    else:
-        from sklearn import metrics  # takes a second to import
-
-        classes, average = predictions.argmax(1), "binary" if predictions.shape[1] == 2 else "macro"
-        values = {
-            "accuracy": metrics.accuracy_score(labels, classes),
-            "f1": metrics.f1_score(labels, classes, average=average, zero_division=0.0),
-            "matthews": metrics.matthews_corrcoef(labels, classes),
-        }
-    return {name: 100 * float(value) for name, value in values.items()}
-
-
-def _check_number(examples: Sequence, predictions: Sequence) -> None:
+def check_number(examples: Sequence, predictions: Sequence) -> None:
+    """Raise DataError unless there is a prediction for each example, and some."""
     if len(examples) != len(predictions) or not len(examples):
         raise DataError(f"{len(predictions)} predictions for {len(examples)} examples; need one for each, and some")

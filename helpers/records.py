@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-import pandas as pd
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from helpers import paths
@@ -182,32 +181,6 @@ def make_scores(examples: dict[Cell, Sequence[float]], metric: str | None = None
         Score(method=method, column=column, seed=seed, value=float(np.mean(values)), metric=metric)
         for (method, column, seed), values in examples.items()
     ]
-
-
-def add_seeds(record: Record, later: Record) -> Record:
-    """Return a record with the seeds of a later run added, whose claims it takes; notes that differ name their seeds.
-
-    Raises RecordError where the two are not of the same settings, or share a seed.
-    """
-    place = f"{record.preset}/{record.artefact}"
-    if both := {*record.seeds} & {*later.seeds}:
-        raise RecordError(f"{place}: it has seed {min(both)} already; set engine.first_seed to {max(record.seeds) + 1}")
-    before, after = (pd.json_normalize(one.run.parameters["preset"]).to_dict("records")[0] for one in (record, later))
-    for key in [key for key in before if key in after]:
-        if before[key] != after[key] and key != "seeds" and not key.startswith("engine."):
-            problem = f"{key} is {before[key]!r} in the record; expected {after[key]!r}"
-            raise RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
-    notes = [note for note in later.notes if note not in record.notes]
-    added = f"seeds {later.seeds[0]} to {later.seeds[-1]}"
-    return record.model_copy(
-        update={
-            "scores": [*record.scores, *later.scores],
-            "claims": later.claims,
-            "draws": record.draws | later.draws,
-            "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
-            "later_runs": [*record.later_runs, later.run],
-        }
-    )
 
 
 def write(record: Record) -> Path:

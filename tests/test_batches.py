@@ -7,14 +7,12 @@ from helpers.batches import (
     Batches,
     bucketed,
     length_buckets,
-    mix_by_size,
-    mix_by_weight,
-    per_domain,
     plan_steps,
     upsample,
     upsampled,
 )
 from helpers.data.mini import world
+from helpers.mixtures import mix_by_size, mix_by_weight, per_domain
 from helpers.models.encoders import load_tokenizer
 from helpers.sequences import collate, make_windows
 

@@ -24,10 +24,10 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from helpers import extractive_qa, metrics
+from helpers import extractive_qa
 from helpers.answering import load_reader
 from helpers.batches import Batches
-from helpers.classification import label_loss
+from helpers.classification import label_loss, label_scores
 from helpers.data.examples import Choice, Pair
 from helpers.data.mini import world
 from helpers.errors import EncoderError
@@ -235,7 +235,7 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
         predictions = predict(load_saved(tmp_path / f"{head}{outputs}", head), sequences, "fp32")
         assert predictions.shape == shape and np.isfinite(predictions).all()
         assert len(shape) == 1 or np.allclose(predictions.sum(1), 1, atol=1e-5)
-        assert all(np.isfinite(list(metrics.label_scores(examples, predictions).values())))
+        assert all(np.isfinite(list(label_scores(examples, predictions).values())))
 
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])

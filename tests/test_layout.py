@@ -15,7 +15,7 @@ LAYERS = (
     ("errors", "files", "paths"),
     ("presets",),
     ("data",),
-    ("sequences", "batches"),
+    ("sequences", "batches", "mixtures"),
     ("models",),
     ("metrics",),
     ("task", "engine", "mps", "cluster", "loop", "graphs", "training", "progress"),

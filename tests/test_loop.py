@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from helpers import extractive_qa, loop
-from helpers.batches import Batches, per_domain, plan_steps, upsampled
+from helpers.batches import Batches, plan_steps, upsampled
 from helpers.data.mini import world
 from helpers.errors import UserError
+from helpers.mixtures import per_domain
 from helpers.models.encoders import inputs_of, load_encoder, load_tokenizer
 from helpers.presets.schema import TrainingSettings
 from helpers.sequences import make_windows

@@ -7,15 +7,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from helpers.answering import fit_temperature
+from helpers.classification import label_scores
 from helpers.data.examples import DataError, Example, Pair
 from helpers.metrics import (
     adversarial_scores,
     best_threshold,
     exact_match,
     f1,
-    fit_temperature,
     is_unspaced,
-    label_scores,
     normalize_answer,
     normalize_characters,
     score,

@@ -7,9 +7,9 @@ from datasets import ClassLabel, Dataset, Features, Value
 from scipy import stats
 from task_files import CODAH, LAYOUTS, write_choices, write_task
 
+from helpers.classification import label_scores
 from helpers.data.examples import DataError
 from helpers.data.load import fingerprint_examples, load, load_domains
-from helpers.metrics import label_scores
 from helpers.presets.schema import TasksSettings
 
 REAL = {  # train and dev

@@ -72,7 +72,7 @@ class TaskData(Domain):
     """One task of a multi-task model.
 
     A model predicts one of the ``labels`` (their names by number) of a text or pair, its "score", or which of several
-    endings is right ("choices"). ``metrics`` are among those of `helpers.metrics.label_scores`.
+    endings is right ("choices"). ``metrics`` are among those of `helpers.classification.label_scores`.
     """
 
     kind: Literal["labels", "score", "choices"]

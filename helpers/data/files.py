@@ -18,7 +18,7 @@ def read(settings: DatasetSettings, name: str) -> Records:
     place = settings.named[name]
     if isinstance(settings, DataSettings):
         unanswerable = settings.may_be_unanswerable(name)
-        parts, notes = read_parts_once(fetch_place(settings, place), unanswerable, settings.is_labelled)
+        parts, notes = read_parts_once(fetch_place(settings, place), unanswerable, is_labelled=settings.is_labelled)
         return Records(parts, notes, {})
     if isinstance(settings, TextsSettings):
         place, genre, _ = downloads.find_download(settings.downloads, place)

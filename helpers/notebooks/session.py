@@ -352,9 +352,37 @@ class Session:
         run = describe_run(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:
-            record = records.add_seeds(records.read(paths.record(self.run_name, artefact)), record)
+            record = add_seeds(records.read(paths.record(self.run_name, artefact)), record)
         records.write(record)
         return record
+
+
+def add_seeds(record: records.Record, later: records.Record) -> records.Record:
+    """Return a record with the seeds of a later run added, whose claims it takes; notes that differ name their seeds.
+
+    Raises RecordError where the two are not of the same settings, or share a seed.
+    """
+    place = f"{record.preset}/{record.artefact}"
+    if both := {*record.seeds} & {*later.seeds}:
+        raise records.RecordError(
+            f"{place}: it has seed {min(both)} already; set engine.first_seed to {max(record.seeds) + 1}"
+        )
+    before, after = (pd.json_normalize(one.run.parameters["preset"]).to_dict("records")[0] for one in (record, later))
+    for key in [key for key in before if key in after]:
+        if before[key] != after[key] and key != "seeds" and not key.startswith("engine."):
+            problem = f"{key} is {before[key]!r} in the record; expected {after[key]!r}"
+            raise records.RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
+    notes = [note for note in later.notes if note not in record.notes]
+    added = f"seeds {later.seeds[0]} to {later.seeds[-1]}"
+    return record.model_copy(
+        update={
+            "scores": [*record.scores, *later.scores],
+            "claims": later.claims,
+            "draws": record.draws | later.draws,
+            "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
+            "later_runs": [*record.later_runs, later.run],
+        }
+    )
 
 
 def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[int]) -> dict[str, str]:
