@@ -45,8 +45,9 @@ from helpers.models.multihead import (
     new_multihead,
     set_dropout,
 )
+from helpers.pairs import make_choices, make_pairs
 from helpers.presets.schema import DatasetSettings, Preset, TextsSettings, TrainingSettings
-from helpers.sequences import Sequences, make_choices, make_pairs, tokenise_part
+from helpers.sequences import Sequences, tokenise_part
 from helpers.task import Task
 from helpers.training import Model, Outputs, Training, predict
 

@@ -46,9 +46,10 @@ from helpers.models.encoders import (
     save_encoder,
 )
 from helpers.models.multihead import HEADS_FILE, Head, load_multihead, new_multihead
+from helpers.pairs import make_choices, make_pairs
 from helpers.papers.hrkd.tinybert import check_pair, load_student
 from helpers.presets.schema import TrainingSettings
-from helpers.sequences import Template, collate, make_choices, make_pairs, make_windows
+from helpers.sequences import Template, collate, make_windows
 from helpers.training import predict
 
 SETTINGS = TrainingSettings(learning_rate=1e-2, batch_size=8, epochs=1.0, precision="fp32", warmup=0.0)

@@ -14,8 +14,9 @@ import pytest
 from helpers.data.examples import Choice, Pair
 from helpers.data.load import ADVERSARIAL_SETS, load, question_set, state_overlaps
 from helpers.models.encoders import load_tokenizer
+from helpers.pairs import make_choices, make_pairs
 from helpers.presets import load as presets
-from helpers.sequences import make_choices, make_pairs, make_windows
+from helpers.sequences import make_windows
 
 GOLDEN = Path(__file__).parent / "golden/fingerprints.json"
 SHARED = Path(__file__).parents[2] / "shared"

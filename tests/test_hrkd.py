@@ -18,6 +18,7 @@ from helpers.errors import EncoderError
 from helpers.loop import forward
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.multihead import MultiHead, copy_domain
+from helpers.pairs import make_pairs
 from helpers.papers import hrkd, model_folders
 from helpers.papers.hrkd import algorithm, losses, ratios, tables
 from helpers.papers.hrkd.algorithm import ALONE, HRKD, META, OURS, PLAIN, ROWS, SINGLE, STUDENTS, LiveTeacher
@@ -34,7 +35,7 @@ from helpers.papers.hrkd.tinybert import (
 from helpers.presets.load import load_preset
 from helpers.presets.schema import HrkdSettings
 from helpers.records import Record
-from helpers.sequences import collate, make_pairs
+from helpers.sequences import collate
 from helpers.task import DamagedFile
 from helpers.training import Training
 

@@ -15,7 +15,7 @@ LAYERS = (
     ("errors", "files", "paths"),
     ("presets",),
     ("data",),
-    ("sequences", "batches", "mixtures"),
+    ("sequences", "batches", "mixtures", "pairs"),
     ("models",),
     ("metrics",),
     ("task", "engine", "mps", "cluster", "loop", "graphs", "training", "progress"),

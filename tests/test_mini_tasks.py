@@ -11,8 +11,8 @@ from helpers.data.examples import Choice, DataError
 from helpers.data.mini import tasks, world
 from helpers.data.mini.tasks import GENRES, REVIEWS, TABLES, TASKS, TEXT_STREAMS
 from helpers.models.encoders import load_tokenizer
+from helpers.pairs import make_choices, make_pairs
 from helpers.presets.load import load_preset
-from helpers.sequences import make_choices, make_pairs
 
 LONGEST = 72  # tokens
 PAIRS = [name for name, task in TASKS.items() if task.kind == "labels" and name not in ("acceptability", "sentiment")]

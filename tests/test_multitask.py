@@ -32,8 +32,9 @@ from helpers.data.examples import Choice, DataError, Example
 from helpers.errors import EncoderError
 from helpers.models.encoders import load_tokenizer
 from helpers.models.multihead import Head, load_multihead, new_multihead, set_dropout
+from helpers.pairs import make_choices
 from helpers.presets.load import load_preset
-from helpers.sequences import Sequences, collate, make_choices
+from helpers.sequences import Sequences, collate
 from helpers.task import with_needs
 from helpers.training import Training
 

@@ -8,10 +8,10 @@ import torch
 
 from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
+from helpers.pairs import make_pairs
 from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.papers.hrkd.relations import RandomRatios, Relations, attend_to_nodes, prototypes
 from helpers.presets.schema import TextsSettings
-from helpers.sequences import make_pairs
 
 
 def relations(levels=3, domains=2, width=4, **settings):

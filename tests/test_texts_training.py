@@ -16,10 +16,11 @@ from helpers.data.examples import DataError
 from helpers.data.load import load_domains
 from helpers.models.encoders import load_encoder, load_tokenizer
 from helpers.models.multihead import MultiHead
+from helpers.pairs import make_pairs
 from helpers.papers.hrkd.meta_kd import mean_tokens
 from helpers.papers.hrkd.tables import score_hits
 from helpers.presets.load import load_preset
-from helpers.sequences import collate, make_pairs
+from helpers.sequences import collate
 from helpers.training import Outputs, Training, predict
 
 LN3 = math.log(3)

@@ -16,18 +16,9 @@ from helpers.data.mini import world as mini
 from helpers.errors import EncoderError
 from helpers.extractive_qa import windows_of, windows_over
 from helpers.models.encoders import load_tokenizer
+from helpers.pairs import make_choices, make_pairs
 from helpers.presets.load import load_preset
-from helpers.sequences import (
-    Windows,
-    collate,
-    complete_ranges,
-    make_choices,
-    make_pairs,
-    make_windows,
-    note_unknown,
-    tokenise,
-    window_starts,
-)
+from helpers.sequences import Windows, collate, complete_ranges, make_windows, note_unknown, tokenise, window_starts
 
 
 @pytest.fixture(scope="module")
