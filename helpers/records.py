@@ -94,6 +94,8 @@ class Run(Strict):
     seconds: Annotated[float, Field(ge=0)]
     training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
     parameters: dict[str, JsonValue]
+    digests: dict[str, str] = optional({})  # of the encoder, and of each domain's examples where all seeds share them
+    deterministic: bool | None = optional(None)  # whether a GPU's run repeats its digits; None on a CPU, which does
 
     @property
     def processor(self) -> str:
@@ -203,6 +205,7 @@ def add_seeds(record: Record, later: Record) -> Record:
         update={
             "scores": [*record.scores, *later.scores],
             "claims": later.claims,
+            "untaught": later.untaught,
             "draws": record.draws | later.draws,
             "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
             "later_runs": [*record.later_runs, later.run],

@@ -257,9 +257,9 @@ def read_commit() -> Code:
 
 
 def describe_run(
-    parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None
+    parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None, **facts: Any
 ) -> records.Run:
-    """Describe a run at its end.
+    """Describe a run at its end; ``facts`` are further fields.
 
     ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is `read_commit`,
     both at the start, because the files may change meanwhile.
@@ -273,6 +273,7 @@ def describe_run(
         seconds=round(time.perf_counter() - started, 1),
         training_seconds=None if training_seconds is None else round(training_seconds, 1),
         parameters=parameters,
+        **facts,
     )
 
 
@@ -327,7 +328,10 @@ class Session:
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.is_given else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
-        run = describe_run(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        made = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
+        made["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
+        parameters = _public({**given, "preset": settings})
+        run = describe_run(parameters, self.started, self.code, training_seconds, **made)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:
             record = records.add_seeds(records.read(paths.record(self.run_name, artefact)), record)
@@ -345,6 +349,16 @@ def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[in
         prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
         identified[str(seed)] = fingerprint(*prints)
     return identified
+
+
+def identify_sources(preset: Preset, sections: Iterable[str], is_drawn: bool) -> dict[str, str]:
+    """Identify the encoder's weights, and the examples of each domain of some sections unless each seed draws others."""
+    prints = {"encoder": paths.public_name(encoder_fingerprint(preset.encoder))}
+    for section in sections if not is_drawn else ():
+        settings = getattr(preset, section)
+        names = settings.named if settings.is_given else ()
+        prints |= {f"{section}/{name}": fingerprint_examples(settings, name) for name in names}
+    return prints
 
 
 def _public(value: Any) -> Any:
