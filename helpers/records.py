@@ -122,6 +122,7 @@ class Record(Strict):
     run: Run
     later_runs: list[Run] = optional([])  # which added seeds
     draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
+    passages: dict[str, list[float]] = optional({})  # 95 % intervals over test passages, by a claim's text
 
     @property
     def paper_key(self) -> str:
@@ -206,6 +207,7 @@ def add_seeds(record: Record, later: Record) -> Record:
             "scores": [*record.scores, *later.scores],
             "claims": later.claims,
             "untaught": later.untaught,
+            "passages": {},  # of seeds that are not all
             "draws": record.draws | later.draws,
             "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
             "later_runs": [*record.later_runs, later.run],

@@ -34,6 +34,7 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, Preset
+from helpers.results.stats import interval_over_passages
 
 WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
@@ -311,7 +312,8 @@ class Session:
         """Write the record of ``artefact`` and return it.
 
         Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
-        that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
+        that the artefact was made with instead of the session's. Notes say what was left out as it is tested on. From
+        ``questions``, the score of each question by cell and the passages by column, come intervals over passages.
         """
         card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
@@ -322,6 +324,10 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
+        by_question, passages = parts.pop("questions", ({}, {}))
+        if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
+            intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}
+            facts["passages"] = {text: [*interval] for text, interval in intervals.items() if interval}
         drawn, more = preset.for_seed(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
@@ -352,7 +358,7 @@ def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[in
 
 
 def identify_sources(preset: Preset, sections: Iterable[str], is_drawn: bool) -> dict[str, str]:
-    """Identify the encoder's weights, and the examples of each domain of some sections unless each seed draws others."""
+    """Identify the encoder's weights, and the examples of the domains of sections unless each seed draws others."""
     prints = {"encoder": paths.public_name(encoder_fingerprint(preset.encoder))}
     for section in sections if not is_drawn else ():
         settings = getattr(preset, section)
