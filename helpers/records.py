@@ -93,6 +93,8 @@ class Run(Strict):
     seconds: Annotated[float, Field(ge=0)]
     training_seconds: Annotated[float, Field(ge=0)] | None = None  # of all trainings, cached ones too
     parameters: dict[str, JsonValue]
+    digests: dict[str, str] = optional({})  # of the encoder, and of each domain's examples where all seeds share them
+    deterministic: bool | None = optional(None)  # whether a GPU's run repeats its digits; None on a CPU, which does
 
     @property
     def processor(self) -> str:
@@ -119,6 +121,7 @@ class Record(Strict):
     run: Run
     later_runs: list[Run] = optional([])  # which added seeds
     draws: dict[str, str] = optional({})  # fingerprints by seed, where every seed draws its own data
+    passages: dict[str, list[float]] = optional({})  # 95 % intervals over test passages, by a claim's text
 
     @property
     def paper_key(self) -> str:

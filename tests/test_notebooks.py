@@ -31,6 +31,7 @@ from helpers.notebooks import runner
 from helpers.notebooks import session as sessions
 from helpers.notebooks.session import ParameterError, parameters_of, preset_for, settle, with_settings
 from helpers.presets.load import PRESET_NAMES, PresetError, keys, load_preset
+from helpers.results import stats
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
@@ -178,6 +179,8 @@ def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
     (file,) = results.glob("*/imm/your_domains.json")
     record = records.read(file)
     assert record.rows == ["Single", "Mix", "IMM", "best on validation"] and record.columns == ["news", "trivia"]
+    ((low, high),) = record.passages.values()  # all seeds have the same test questions
+    assert low <= stats.judge(record)[0].estimate.mean <= high
     for name in record.columns:
         assert (tmp_path / "kept" / name / "model.safetensors").exists()
         assert record.payload["best"][name] in (tmp_path / "kept" / name / "README.md").read_text()

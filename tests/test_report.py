@@ -38,6 +38,8 @@ def test_claims_in_sentences():
         "Undecided, no number in the paper: C beats A, +0.0 F1 (95 % CI -2.0 to +2.0).",
         "Refuted: A is better than B, -5.0 F1 (95 % CI -6.2 to -3.8). The paper reports -9.5 after 3 rounds.",
     ]
+    some = claimed(passages={"B beats A": [4.5, 5.52]})
+    assert "+5.0 F1 (95 % CI +3.8 to +6.2; over passages +4.5 to +5.5). The" in sentences(some)[0]
     assert sentences(claimed(seeds=2))[0] == "Undecided: B beats A, +5.0 F1. The paper reports +9.5."
     scores = [(row, "x", seed, 50) for row in "AB" for seed in range(5)]
     claims = [{"text": "A gains more", "above": "A", "below": "B", "primary": True}]

@@ -6,10 +6,13 @@ from functools import partial
 
 import nbformat
 import pytest
+import torch
 from record_files import claimed
 
 from helpers import __main__ as cli
 from helpers import papers, paths, records
+from helpers.data.load import fingerprint_examples
+from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
 from helpers.papers.imm import tables
@@ -114,6 +117,17 @@ def save_headline(artefact):
     claim = records.Claim(text="B beats A", above="B", below="A", primary=True)
     preset = session.preset_for("02_imm_main", "smoke")
     session.Session(preset, {}, "smoke").save(artefact, scores=scores, claims=[claim])
+
+
+def test_a_record_identifies_its_encoder_and_the_examples_that_all_seeds_share(results):
+    save_headline("imm/table1")
+    several = records.read(paths.record("smoke", "imm/table1"))
+    assert several.run.digests == {"encoder": encoder_fingerprint("data/mini")} and len(several.draws) == 5
+    preset = session.preset_for("02_imm_main", "smoke")
+    one = session.Session(preset, {}, "smoke").save("imm/table1", scores=[several.scores[0]]).run
+    assert {*one.digests} == {"encoder", *(f"data/{name}" for name in preset.data.domains)}
+    assert one.digests["data/news"] == fingerprint_examples(preset.data, "news")
+    assert one.deterministic == (preset.engine.deterministic if torch.cuda.is_available() else None)
 
 
 def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp_path, monkeypatch):

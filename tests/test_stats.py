@@ -286,6 +286,37 @@ def test_the_papers_own_difference():
     assert verdict(rows(A=A, B=B), **PAIR).printed is None
 
 
+def test_an_interval_over_passages_by_hand():
+    # Two passages: a sample has both halves of the time, with a mean of 0.5, and one alone else.
+    assert stats.passage_interval([np.array([0.0, 1.0])], [["a", "b"]]) == (0, 1)
+    assert stats.passage_interval([np.full(4, 2.5)], [list("abcd")]) == (2.5, 2.5)
+    assert np.isnan(stats.passage_interval([np.array([0.0, 1.0])], [["a", "a"]])).all()  # of one passage
+    # 400 passages with a standard deviation of 1, so an error of 1/20; four questions of each are no more passages.
+    values = np.tile([-1.0, 1.0], 200)
+    for repeats in (1, 4):
+        ends = stats.passage_interval([np.repeat(values, repeats)], [np.repeat(np.arange(400), repeats)])
+        assert ends == pytest.approx((-0.098, 0.098), abs=0.01)
+    # Columns that share passages: what they have in common cancels.
+    assert stats.passage_interval([values, 3 - values], [range(400), range(400)]) == (3, 3)
+    low, high = stats.passage_interval([values, 3 - values], [range(400), range(400, 800)])
+    assert (low, high) == pytest.approx((3 - 0.139, 3 + 0.139), abs=0.02)  # √2 times as wide
+
+
+def test_a_claims_interval_over_passages_averages_its_seeds_and_columns():
+    f1 = {("A", "x", 0): [10, 30], ("A", "x", 1): [30, 10], ("B", "x", 0): [0, 0], ("B", "x", 1): [10, 10]}
+    f1 |= {(row, "y", seed): [value, value] for row, value in (("A", 50), ("B", 40)) for seed in (0, 1)}
+    f1 = {cell: np.array(values, float) for cell, values in f1.items()} | {("C", "x", 0): np.zeros(2)}
+    passages = {"x": ["a", "b"], "y": ["c", "d"]}
+
+    def interval(**parts):
+        return stats.interval_over_passages(Claim(text="so", **parts), f1, passages)
+
+    assert interval(**PAIR, columns=["x"]) == (15, 15)  # 20 of each question, less 5
+    assert interval(**PAIR) == (12.5, 12.5)
+    assert interval(**PAIR, columns=["x"], than=["A", "B"], than_columns=["y"]) == (5, 5)
+    assert interval(above="A", below="C") is None and interval(**PAIR, than=["A", "B"], share=True) is None
+
+
 def test_decimals():
     for unit, value, digits in (("F1", 61, 1), ("s", 0.5, 3), ("MB", 1234, 0), ("examples", 5, 0)):
         assert stats.decimals(record("imm/table1", rows(A=[value]), unit=unit)) == digits

@@ -34,6 +34,7 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
+from helpers.results.stats import interval_over_passages
 
 WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
@@ -279,9 +280,9 @@ def read_commit() -> Code:
 
 
 def describe_run(
-    parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None
+    parameters: dict[str, Any], started: float, revision: Code, training_seconds: float | None = None, **facts: Any
 ) -> records.Run:
-    """Describe a run at its end.
+    """Describe a run at its end; ``facts`` are further fields.
 
     ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is `read_commit`,
     both at the start, because the files may change meanwhile.
@@ -295,6 +296,7 @@ def describe_run(
         seconds=round(time.perf_counter() - started, 1),
         training_seconds=None if training_seconds is None else round(training_seconds, 1),
         parameters=parameters,
+        **facts,
     )
 
 
@@ -332,7 +334,8 @@ class Session:
         """Write the record of ``artefact`` and return it.
 
         Title, unit and kind are the card's unless ``parts`` have others. Its ``settings`` are the fields of the preset
-        that the artefact was made with instead of the session's. Notes say what was left out as it is tested on.
+        that the artefact was made with instead of the session's. Notes say what was left out as it is tested on. From
+        ``questions``, the score of each question by cell and the passages by column, come intervals over passages.
         """
         card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
@@ -343,13 +346,20 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
+        by_question, passages = parts.pop("questions", ({}, {}))
+        if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
+            intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}
+            facts["passages"] = {text: [*interval] for text, interval in intervals.items() if interval}
         drawn, more = preset.for_seed(min(seeds)), []
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.is_given else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
-        run = describe_run(_public({**given, "preset": settings}), self.started, self.code, training_seconds)
+        made = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
+        made["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
+        parameters = _public({**given, "preset": settings})
+        run = describe_run(parameters, self.started, self.code, training_seconds, **made)
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:
             record = add_seeds(records.read(paths.record(self.run_name, artefact)), record)
@@ -378,6 +388,8 @@ def add_seeds(record: records.Record, later: records.Record) -> records.Record:
         update={
             "scores": [*record.scores, *later.scores],
             "claims": later.claims,
+            "untaught": later.untaught,
+            "passages": {},  # of seeds that are not all
             "draws": record.draws | later.draws,
             "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
             "later_runs": [*record.later_runs, later.run],
@@ -395,6 +407,16 @@ def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[in
         prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
         identified[str(seed)] = fingerprint(*prints)
     return identified
+
+
+def identify_sources(preset: Preset, sections: Iterable[str], is_drawn: bool) -> dict[str, str]:
+    """Identify the encoder's weights, and the examples of the domains of sections unless each seed draws others."""
+    prints = {"encoder": paths.public_name(encoder_fingerprint(preset.encoder))}
+    for section in sections if not is_drawn else ():
+        settings = getattr(preset, section)
+        names = settings.named if settings.is_given else ()
+        prints |= {f"{section}/{name}": fingerprint_examples(settings, name) for name in names}
+    return prints
 
 
 def _public(value: Any) -> Any:

@@ -187,6 +187,19 @@ def average_f1(preset: Preset, answers: AnswersByCell) -> dict[Cell, float]:
     return {cell: float(scores.f1.mean()) for cell, scores in score_cells(preset, answers).items()}
 
 
+def passages_of(preset: Preset, answers: AnswersByCell) -> dict[str, list[str]]:
+    """Return the passage of each question that `score_cells` scores, by column; of variants, that of the original."""
+    passages = {}
+    for (_, column, seed), (name, _) in answers.items():
+        if column not in passages:
+            examples = question_set(preset.for_seed(seed).data, name)
+            originals = {example.id: example.context for example in examples}
+            groups = {example.group: example.context for example in reversed(examples)}
+            order = dict.fromkeys(example.group for example in examples)
+            passages[column] = [originals.get(group, groups[group]) for group in order]
+    return passages
+
+
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     """Make parts of a record: F1 of every cell, and EM as a second metric."""
     f1 = records.make_scores({cell: scores.f1 for cell, scores in cells.items()}, "F1")
@@ -200,9 +213,10 @@ def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Pl
         for row, domain, seed, members in models
         for column, name in columns(domain).items()
     }
-    scored = score_cells(models.preset, (yield from answer_sets(models.preset, cells)))
-    scores = records.make_scores({cell: scores.f1 for cell, scores in scored.items()})
-    return {"scores": scores, "training_seconds": models.seconds}
+    answers = yield from answer_sets(models.preset, cells)
+    f1 = {cell: scores.f1 for cell, scores in score_cells(models.preset, answers).items()}
+    questions = f1, passages_of(models.preset, answers)
+    return {"scores": records.make_scores(f1), "questions": questions, "training_seconds": models.seconds}
 
 
 def sample_answers(models: Models, row: str, number: int = 3) -> Plan:

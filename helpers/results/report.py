@@ -72,8 +72,10 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
     form, unit = (".0f", "%") if claim.share else (f"+z,.{stats.decimals(first)}f", UNITS.get(first.unit, first.unit))
     if any(ours.values):
         half = f" ± {ours.high - ours.mean:{form[1:]}}" if ours.over and short else ""
-        interval = f" (95 % CI {ours.low:{form}} to {ours.high:{form}})" if ours.over and not short else ""
-        amount = f"{ours.mean:{form}}{half} {unit}{interval}"
+        intervals = [f"95 % CI {ours.low:{form}} to {ours.high:{form}}"] if ours.over and not short else []
+        if claim.text in record.passages:
+            intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
+        amount = f"{ours.mean:{form}}{half} {unit}" + f" ({'; '.join(intervals)})" * bool(intervals)
     if printed is None:
         outcome += f", {stats.NO_NUMBER}" * (not claim.control)
     elif claim.share:

@@ -3,14 +3,14 @@
 Functions read one metric of a record (``Record.by_metric``). A row is a method, or a method at a position of a curve.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
 
-from helpers.records import Claim, Record
+from helpers.records import Cell, Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 NO_NUMBER = "no number in the paper"
@@ -21,6 +21,7 @@ AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
 ALPHA = 0.05  # of a wrong verdict
+SAMPLES = 2000  # of passages, for an interval
 ROUNDING = 1e-5  # of a difference of means of stored scores, which have six decimals
 Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
 
@@ -118,6 +119,52 @@ def estimate_share(parts: np.ndarray, wholes: np.ndarray) -> Estimate:
             half = np.sqrt(middle**2 - (part**2 - of_part) / scale)
             low, high, over = 100 * (middle - half), 100 * (middle + half), f"{number} seeds"
     return Estimate(tuple(values.tolist()), float(share), float(low), float(high), over)
+
+
+def passage_interval(differences: Sequence[np.ndarray], passages: Sequence[Sequence]) -> tuple[float, float]:
+    """Compute the 95 % bootstrap interval, over passages, of a difference on fixed test questions.
+
+    It is a sum over columns of means over questions. ``differences`` has an array per column, a value per question with
+    seeds averaged, and ``passages`` names each question's passage. Columns may share passages: each sample draws them
+    once for all. nan where there is one passage alone.
+    """
+    _, joined = np.unique(np.concatenate(passages), return_inverse=True)
+    numbers = np.split(joined, np.cumsum([len(names) for names in passages])[:-1])
+    if not (most := joined.max(initial=0)):
+        return np.nan, np.nan
+    drawn = np.random.default_rng(0).multinomial(most + 1, np.full(most + 1, 1 / (most + 1)), SAMPLES)
+    means = np.zeros(SAMPLES)
+    with np.errstate(invalid="ignore"):  # a sample may lack all passages of a column
+        for values, of_column in zip(differences, numbers, strict=True):
+            totals, sizes = np.bincount(of_column, values, most + 1), np.bincount(of_column, minlength=most + 1)
+            means += drawn @ totals / (drawn @ sizes)
+    low, high = np.nanpercentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def interval_over_passages(
+    claim: Claim, by_cell: Mapping[Cell, np.ndarray], passages: Mapping[str, Sequence]
+) -> tuple[float, float] | None:
+    """Compute the `passage_interval` of a claim's difference; None where there is none, as for a share.
+
+    ``by_cell`` has the score of every question by row, column and seed, ``passages`` their passages by column.
+    """
+    weights: dict[str, dict[str, float]] = {}
+    for weight, row, columns in terms_of(claim, list(passages)):
+        for column in columns:
+            of_column = weights.setdefault(column, {})
+            of_column[row] = of_column.get(row, 0.0) + weight / len(columns)
+    rows = {row for of_column in weights.values() for row in of_column}
+    seeds = set.intersection(*({seed for row, _, seed in by_cell if row == one} for one in rows))
+    cells = [(row, column, seed) for column in weights for row in weights[column] for seed in seeds]
+    if claim.share or not seeds or any(cell not in by_cell for cell in cells):
+        return None
+    differences = [
+        np.mean([sum(w * by_cell[row, column, seed] for row, w in weights[column].items()) for seed in seeds], axis=0)
+        for column in weights
+    ]
+    interval = passage_interval(differences, [passages[column] for column in weights])
+    return None if np.isnan(interval).any() else interval
 
 
 def judge(record: Record, stored: Iterable[Record] = ()) -> list[Verdict]:
@@ -282,18 +329,3 @@ def decimals(record: Record) -> int:
     """Return how many decimals to show: one for percentages, three for shares, none for counts and thousands."""
     largest = max((abs(score.value) for score in record.scores), default=0)
     return 0 if record.unit == "examples" or largest >= 1000 else 1 if largest > 1 else 3
-
-
-def passage_interval(
-    differences: Sequence[float], groups: Sequence[Hashable], resamples: int = 2000, seed: int = 0
-) -> tuple[float, float, float]:
-    """Return the mean of differences per question, and its 95 % bootstrap interval over the passages ``groups``.
-
-    Passages are drawn with replacement, each with all its questions.
-    """
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    index = [numbers[group] for group in groups]
-    sums, counts = np.bincount(index, differences), np.bincount(index)
-    draws = np.random.default_rng(seed).integers(len(sums), size=(resamples, len(sums)))
-    low, high = np.percentile(sums[draws].sum(1) / counts[draws].sum(1), [2.5, 97.5])
-    return float(np.mean(differences)), float(low), float(high)

@@ -53,7 +53,9 @@ def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
 def score_columns(models: Models, columns: Iterable[str]) -> Plan:
     """Have readers answer the sets of some columns. Returns F1 and EM as parts of a record."""
     texts = yield from answer_columns(models, columns)
-    return add_notes(models, shared.f1_and_em(shared.score_cells(models.preset, texts)))
+    cells = shared.score_cells(models.preset, texts)
+    questions = {cell: scores.f1 for cell, scores in cells.items()}, shared.passages_of(models.preset, texts)
+    return add_notes(models, {**shared.f1_and_em(cells), "questions": questions})
 
 
 def add_notes(models: Models, parts: dict) -> dict:

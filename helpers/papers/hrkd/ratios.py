@@ -63,7 +63,7 @@ def table5(preset: Preset) -> Plan:
     """Make Table 5: ratios of texts that share a label, except one. Its claim is about all test texts."""
     models, scores = (yield from algorithm.train(preset, "reviews", (OURS,))), []
     values = [compute_ratios(models.first(OURS, seed)) for seed in preset.seed_numbers]
-    for seed, (ratios, shares, labels) in enumerate(values):
+    for seed, (ratios, shares, labels) in zip(preset.seed_numbers, values, strict=True):
         flat_shares = shares.reshape(*labels.shape, -1).transpose(0, 2, 1)
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
             gaps = average_gaps(of_domains, labels).items()

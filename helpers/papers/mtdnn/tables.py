@@ -40,15 +40,18 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
     ``settings`` are the fields of the preset that these readers have others of.
     """
     models, tested = yield from train_and_test(preset)
-    cells = {}
+    cells, passages = {}, {}
     for (name, row), seed in product(rows.items(), preset.seed_numbers):
         examples = tested[row, seed].examples
         scores = metrics.score(examples, tested[row, seed].answers())
         for column, part in {ALL_QUESTIONS: scores, **metrics.split_by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
+        passages[ALL_QUESTIONS] = [example.context for example in examples]
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
     notes = [*make_notes(preset.model_copy(update=settings)), never]
+    questions = {cell: scores.f1 for cell, scores in cells.items()}, passages
     facts = {"claims": claims, "notes": notes, "settings": settings, "training_seconds": models.seconds}
+    facts["questions"] = questions
     return {**shared.f1_and_em(cells), **facts, "baselines": [baseline]}
 
 

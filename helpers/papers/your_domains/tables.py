@@ -62,21 +62,21 @@ def compare(preset: Preset, scored: Mapping[Cell, metrics.Scores]) -> list[dict]
     """Estimate how far each row is above the `BASELINES` in F1, per domain and over all, with 95 % intervals.
 
     Intervals are over the passages of the test questions, each with its questions of all seeds. Domains count alike.
+    Where there is one passage alone, the interval is its mean.
     """
-    rows, estimates = dict.fromkeys(row for row, *_ in scored), []
-    passages = {(name, seed): list_passages(preset, name, seed) for _, name, seed in scored}
+    rows, seeds = (dict.fromkeys(cell[number] for cell in scored) for number in (0, 2))
+    names, estimates = list(dict.fromkeys(name for _, name, _ in scored)), []
+    passages = {name: [text for seed in seeds for text in list_passages(preset, name, seed)] for name in names}
+    f1 = {(row, name): np.concatenate([scored[row, name, seed].f1 for seed in seeds]) for row in rows for name in names}
+    groups = {name: [name] for name in names} | ({ALL: names} if len(names) > 1 else {})
     for row in rows:
         for baseline in [other for other in BASELINES if other in rows and other != row]:
-            values = {cell: scored[row, *cell].f1 - scored[baseline, *cell].f1 for cell in passages}
-            groups = {name: [cell for cell in passages if cell[0] == name] for name, _ in passages}
-            share = sum(map(len, values.values())) / len(groups)
-            weights = {name: share / sum(len(values[cell]) for cell in cells) for name, cells in groups.items()}
-            groups |= {ALL: [*passages]} if len(groups) > 1 else {}
-            for name, cells in groups.items():
-                parts = [values[cell] * (weights[cell[0]] if name == ALL else 1.0) for cell in cells]
-                texts = [text for cell in cells for text in passages[cell]]
-                mean, low, high = stats.passage_interval(np.concatenate(parts), texts)
-                labels = {"method": row, "baseline": baseline, "column": name, "passages": len(set(texts))}
+            for column, of_column in groups.items():
+                values = [(f1[row, name] - f1[baseline, name]) / len(of_column) for name in of_column]
+                texts = [passages[name] for name in of_column]
+                mean, number = float(sum(map(np.mean, values))), len(set().union(*texts))
+                low, high = stats.passage_interval(values, texts) if number > 1 else (mean, mean)
+                labels = {"method": row, "baseline": baseline, "column": column, "passages": number}
                 estimates.append({**labels, "mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6)})
     return estimates
 
