@@ -32,6 +32,7 @@ from helpers.papers.hrkd import tables as hrkd_tables
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
 from helpers.papers.mtdnn import find_question_task
+from helpers.papers.mtdnn import tables as mtdnn_tables
 from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
 from helpers.papers.mtdnn_kd import tables as mtdnn_kd_tables
 from helpers.presets.load import load_preset
@@ -146,7 +147,7 @@ def mtdnn_facts(preset):
         examples = examples_of(outputs[seed, "test"].preset, task, "test")
         answers = answers_above(test, threshold(outputs[seed, "valid"].preset, task, valid))
         scores = metrics.score(examples, answers)
-        parts = {"all": scores, **metrics.split_by_answerability(examples, scores)}
+        parts = {"all": scores, **mtdnn_tables.split_by_answerability(examples, scores)}
         parts["never answering"] = metrics.score(examples, [""] * len(examples))
         for name, part in parts.items():
             facts.setdefault(f"{mtdnn_algorithm.QA}, {name}", []).append(part.f1.mean())

@@ -124,13 +124,6 @@ def adversarial_scores(examples: Sequence[Example], scores: Scores) -> Scores:
     return Scores(scores.em[worst], scores.f1[worst])
 
 
-def split_by_answerability(examples: Sequence[Example], scores: Scores) -> dict[str, Scores]:
-    """Split scores into SQuAD 2.0's "HasAns" and "NoAns", each where there is such a question."""
-    answerable = np.array([bool(example.answers) for example in examples])
-    parts = {"HasAns": answerable, "NoAns": ~answerable}
-    return {name: Scores(scores.em[mask], scores.f1[mask]) for name, mask in parts.items() if mask.any()}
-
-
 def best_threshold(examples: Sequence[Example], predictions: Sequence) -> float:
     """Return the ``null_threshold`` of `extractive_qa.decode` with the best mean F1.
 

@@ -19,9 +19,9 @@ from helpers.metrics import (
     normalize_answer,
     normalize_characters,
     score,
-    split_by_answerability,
 )
 from helpers.papers.a2d.free_answers import score_free_answers
+from helpers.papers.mtdnn.tables import split_by_answerability
 
 
 def question(name: str, *answers: str, group: str = "") -> Example:

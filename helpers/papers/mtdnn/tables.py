@@ -34,6 +34,13 @@ ALL_QUESTIONS = "all questions"
 ALONE = "QA(1.0)"  # the paper's name for questions alone in Table 1
 
 
+def split_by_answerability(examples: list[Example], scores: metrics.Scores) -> dict[str, metrics.Scores]:
+    """Split scores into SQuAD 2.0's "HasAns" and "NoAns", each where there is such a question."""
+    answerable = np.array([bool(example.answers) for example in examples])
+    parts = {"HasAns": answerable, "NoAns": ~answerable}
+    return {name: metrics.Scores(scores.em[mask], scores.f1[mask]) for name, mask in parts.items() if mask.any()}
+
+
 def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseline: str = QA, **settings: str) -> Plan:
     """Make Tables 1 to 3: F1 and EM of readers, by the name in the table, of questions with an answer and without.
 
@@ -44,7 +51,7 @@ def make_table(preset: Preset, rows: dict[str, str], claims: list[Claim], baseli
     for (name, row), seed in product(rows.items(), preset.seed_numbers):
         examples = tested[row, seed].examples
         scores = metrics.score(examples, tested[row, seed].answers())
-        for column, part in {ALL_QUESTIONS: scores, **metrics.split_by_answerability(examples, scores)}.items():
+        for column, part in {ALL_QUESTIONS: scores, **split_by_answerability(examples, scores)}.items():
             cells[name, column, seed] = part
         passages[ALL_QUESTIONS] = [example.context for example in examples]
     never = f"a reader that never answers has {percent_unanswerable(tested):.1f} F1 and EM of all questions"
