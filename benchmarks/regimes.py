@@ -15,7 +15,6 @@ from statistics import mean
 
 from helpers import engine, metrics
 from helpers.classification import (
-    answers_above,
     examples_of,
     main_score,
     predictions_of,
@@ -145,7 +144,7 @@ def mtdnn_facts(preset):
     for seed in range(preset.seeds):
         valid, test = (read_predictions(outputs[seed, split])[task] for split in ("valid", "test"))
         examples = examples_of(outputs[seed, "test"].preset, task, "test")
-        answers = answers_above(test, threshold(outputs[seed, "valid"].preset, task, valid))
+        answers = metrics.answers_above(test, threshold(outputs[seed, "valid"].preset, task, valid))
         scores = metrics.score(examples, answers)
         parts = {"all": scores, **mtdnn_tables.split_by_answerability(examples, scores)}
         parts["never answering"] = metrics.score(examples, [""] * len(examples))

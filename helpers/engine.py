@@ -167,7 +167,7 @@ def _do_all(schedule: Schedule, settings: EngineSettings) -> dict[str, Exception
     suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
     progress = Progress(schedule, count_slots(settings))
     if text := progress.announce():
-        print(text, flush=True)
+        print(text, file=sys.stderr, flush=True)
     look = {"desc": "tasks", "leave": False, "bar_format": BAR, "disable": "TQDM_DISABLE" in os.environ}
     with tqdm(total=len(schedule.pending), **look) as bar, progress.shown(bar):
         while True:

@@ -276,7 +276,8 @@ def test_all_methods_of_a_seed_read_the_same_draw(monkeypatch):
 
 def readers_of(plan):
     """The trainings that are to be done at once with the rows of Table 1, those that come after, and all models."""
-    side_by_side = next(plan)
+    starts = {seed: waves_of(start)[1] for seed, start in next(plan).items()}
+    side_by_side = plan.send(starts)
     assert list(side_by_side) == ["rows", "others"]
     (others,), _ = waves_of(side_by_side["others"])
     rows = waves_of(side_by_side["rows"])[1]

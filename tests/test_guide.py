@@ -42,8 +42,8 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))
-    preset = load_preset("smoke", "imm")
-    models = engine.run(comparison.train_readers(preset, comparison.select_methods("Mix Smoothed")), preset.engine)
+    preset = load_preset("smoke", "imm", methods="Mix Smoothed")
+    models = engine.run(comparison.train_readers(preset), preset.engine)
     assert list(models.by_row) == ["Single", "Mix", "Mix, smoothed labels"]
     mix, smoothed = (models.first(row, 0) for row in ("Mix", "Mix, smoothed labels"))
     assert smoothed.key != mix.key and smoothed.result()["best"] >= 0

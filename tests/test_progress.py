@@ -97,7 +97,7 @@ def test_a_training_tells_its_steps_while_it_runs_and_leaves_nothing(trainings, 
     first, done, of, _ = told[-1][1].split()
     assert told[-1][0] == trainings[0].folder / loop.PROGRESS and (int(first), int(done), int(of)) == (0, steps, steps)
     assert not (trainings[0].folder / loop.PROGRESS).exists()
-    assert capsys.readouterr().out.startswith("1 training to do, at least ")
+    assert capsys.readouterr().err.startswith("1 training to do, at least ")
 
 
 def test_a_bar_shows_what_is_at_work(trainings, monkeypatch):

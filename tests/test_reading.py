@@ -127,7 +127,8 @@ def test_questions_that_sets_share_are_asked_once(preset, monkeypatch):
 
     def answer(preset, models, windows, no_answer, together):
         questions.extend(windows.examples)
-        return [SimpleNamespace(text=f"{example.question} {len(list(models))}") for example in windows.examples]
+        texts = [f"{example.question} {len(list(models))}" for example in windows.examples]
+        return [SimpleNamespace(best_text=text, null_difference=0.0) for text in texts]
 
     monkeypatch.setattr(extractive_qa, "answer", answer)
     models = dict.fromkeys(("test", "test/news", "valid/news"), ())

@@ -88,20 +88,20 @@ def train_readers(preset: Preset) -> Plan:
     preset = yield from teachers.answered_by_teachers(preset.changed("a2d", students=1))  # a student per ensemble
     chosen = [METHODS[word] for word in select_methods(preset.methods)] + [TAUGHT] * bool(preset.teacher)
     others = [method for method in chosen if method.readers]
-    started = yield from shared.start_from_general(preset)
-    at_once = add_readers(Models(started), [method for method in others if not method.needs])
+    started = yield {seed: shared.start_from_general(preset, seed) for seed in preset.seed_numbers}
+    at_once = add_readers(Models(preset), started, [method for method in others if not method.needs])
     rows = imm_algorithm.train_methods(preset, preset.imm.max_rounds, [m.row for m in chosen if not m.readers])
     models, _ = (yield {"rows": rows, "others": train_all(at_once)})["rows"]
     models.notes += notes
-    return (yield from train_all(add_readers(models, others)))
+    return (yield from train_all(add_readers(models, started, others)))
 
 
-def add_readers(models: Models, methods: Sequence[Method]) -> Models:
-    """Add the readers of some `METHODS` with every seed to models, and return these."""
-    for seed in models.preset.seed_numbers:
+def add_readers(models: Models, started: Mapping[int, Preset], methods: Sequence[Method]) -> Models:
+    """Add the readers of some `METHODS` to models, with the preset that each seed starts from, and return these."""
+    for seed, preset in started.items():
         for method in methods:
             needs = [training for row in method.needs for training in models.needs[row, seed]]
-            models.add(method.row, seed, method.readers(models.preset, seed, models), needs)
+            models.add(method.row, seed, method.readers(preset, seed, models), needs)
     return models
 
 

@@ -17,7 +17,7 @@ from helpers import paths
 from helpers.answering import TrainedReader, load_reader
 from helpers.batches import Batches
 from helpers.data.examples import PARTS, Example
-from helpers.data.load import fingerprint_examples, identify_set, load, may_be_unanswerable, question_set
+from helpers.data.load import domains_of_set, fingerprint_examples, identify_set, load, question_set
 from helpers.data.unlabelled import fingerprint_unlabelled, load_unlabelled
 from helpers.errors import UserError
 from helpers.extractive_qa import SIDES, Prediction, decode, distributions, windows_of, windows_over
@@ -192,7 +192,7 @@ class TeacherAnswers(Task):
     def work(self) -> dict:
         readers, answers, data = [teacher.load() for teacher in self.teachers], {}, self.preset.data
         for name in self.sets:
-            no_answer = np.array(may_be_unanswerable(data, name))
+            no_answer = np.array([*map(data.may_be_unanswerable, domains_of_set(data, name))])
             predictions = answer_all(readers, question_set(data, name), no_answer)
             answers[name] = [prediction.text for prediction in predictions]
         return {"answers": answers}
