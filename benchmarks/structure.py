@@ -13,7 +13,7 @@ PACKAGE = ROOT / "helpers"
 NAME = re.compile(r"^(?:def|class) ([A-Za-z]\w*)|^([A-Za-z]\w*)(?:: .+)? = ", re.M)  # of a module's top level
 SHARED = re.compile(r"PAPER|(table|figure)\d|read|read_adversarial|label_names|list_candidates")
 PRESET, TRAINING = "presets/load.py:override", "papers/imm/algorithm.py:reader_training"
-LOAD, SOURCE = "data/load.py:load", "data/mini/__init__.py:read"
+LOAD, SOURCE = "data/load.py:", "data/mini/__init__.py:read"
 
 
 def list_loaded() -> list[Path]:
@@ -45,7 +45,8 @@ def follow() -> tuple[set[str], dict[str, list[str]]]:
     plan = tables.table1(run.preset)
     run.save("imm/table1", **run.run(plan))
     sys.settrace(None)
-    stations[SOURCE] = stations[SOURCE][stations[SOURCE].index(LOAD) :]
+    names = stations[SOURCE]
+    stations[SOURCE] = names[[name.startswith(LOAD) for name in names].index(True) :]
     ends = {"imm.divergence": TRAINING, "training.learning_rate": TRAINING, "data.folder": SOURCE}
     return modules, {key: list(filter(None, stations[PRESET] + stations[end])) for key, end in ends.items()}
 

@@ -21,7 +21,7 @@ from helpers.data.examples import DataError, Example, check_text
 from helpers.data.load import load, load_set
 from helpers.errors import EncoderError
 from helpers.extractive_qa import (
-    HIGHEST,
+    HIGHEST_LIMIT,
     Prediction,
     answer,
     decode,
@@ -240,7 +240,7 @@ def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[
     pairs = zip(windows.examples, decode(windows, logits, **limits), allowed, strict=True)
     asked = [(example, prediction) for example, prediction, may in pairs if may]
     limit = metrics.best_threshold(*zip(*asked, strict=True)) if asked else 0.0
-    limit = float(np.clip(limit, -HIGHEST, HIGHEST))  # JSON has no infinity
+    limit = float(np.clip(limit, -HIGHEST_LIMIT, HIGHEST_LIMIT))  # JSON has no infinity
     predictions = decode(windows, logits, null_threshold=limit, **limits)
     return {"null_threshold": limit, "temperature": fit_temperature(windows.examples, predictions)}
 

@@ -144,7 +144,7 @@ def answer(
 # window, then to the earlier start, then to the earlier end.
 
 DECODED = 256  # windows that are decoded together
-HIGHEST = 1e38  # threshold for an infinite one, which neither JSON nor a softmax has
+HIGHEST_LIMIT = 1e38  # threshold for an infinite one, which neither JSON nor a softmax has
 
 
 class Candidate(NamedTuple):
@@ -219,7 +219,7 @@ def decode(
                 if score > -np.inf:
                     of_question.append((-score, window, chars[first][0], chars[last][1]))
 
-    answers, limits = [], np.clip(np.broadcast_to(null_threshold, number), -HIGHEST, HIGHEST).tolist()
+    answers, limits = [], np.clip(np.broadcast_to(null_threshold, number), -HIGHEST_LIMIT, HIGHEST_LIMIT).tolist()
     for example, pairs, nothing, may, limit in zip(
         windows.examples, spans, null.tolist(), np.broadcast_to(no_answer, number), limits, strict=True
     ):

@@ -18,7 +18,7 @@ from helpers.training import Training, trainings_of
 
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 REFRESHED = 1.0  # seconds between two looks at what is at work where there is one
-FEWEST = 10  # steps whose time says something of a training's speed
+FEWEST_STEPS = 10  # steps whose time says something of a training's speed
 NAMED = 2  # tasks at work that a line names
 
 
@@ -84,7 +84,7 @@ class Progress:
             first, done, steps, seconds = self.read_steps(task) if key in self.begun else (0, 0, 0, 0.0)
             if steps:
                 self.exact[key] = steps
-            if done - first >= FEWEST:
+            if done - first >= FEWEST_STEPS:
                 speeds.append((done - first) / seconds)
             left[key] = steps - done if steps else self.estimate_steps(task)
         both = [(self.exact[key], self.estimates[key]) for key in self.exact if self.estimates.get(key)]

@@ -16,8 +16,8 @@ from helpers.files import owner_of, write_whole
 from helpers.presets.schema import Download
 
 # What an archive raises that arrived cut, is another file, or lacks a member.
-UNREADABLE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-UNREADABLE += (EOFError, KeyError, AttributeError, RuntimeError)
+UNPACKABLE = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+UNPACKABLE += (EOFError, KeyError, AttributeError, RuntimeError)
 
 
 def find_download(downloads: dict[str, Download], source: str) -> tuple[str, str, Download | None]:
@@ -88,7 +88,7 @@ def _extract(archive: Path, members: dict[str, str], folder: Path, may_delete: b
     try:
         contents = _read_members(archive, {*members.values()})
         contents = {name: contents[path] for name, path in members.items()}
-    except UNREADABLE as error:
+    except UNPACKABLE as error:
         if may_delete:
             archive.unlink()
         deleted = ", so it was deleted" * may_delete

@@ -66,7 +66,7 @@ def load_domains(settings: DatasetSettings) -> dict[str, Domain]:
     """Return all domains, or tasks, of a preset's section, in its order. Raises DataError."""
     if isinstance(settings, TextsSettings):
         label_names(settings)  # which tells that there is no folder
-    _test_texts(_before_drawing(settings))  # which reads all files, and tells all that is wrong with any
+    _load_all(_before_drawing(settings), _split_off_test)  # which reads all files, and tells all that is wrong with any
     return _load_all(settings, load)
 
 

@@ -8,7 +8,7 @@ from helpers.data.texts import CONFIGURATIONS, GLUE, describe_task
 from helpers.presets.schema import DatasetSettings, DataSettings, Download, TasksSettings
 
 SCALE = 100
-PIECES = 1.25  # word pieces per word of a passage
+PER_WORD = 1.25  # word pieces per word of a passage
 LEAST = 20  # examples of a part: splits need some
 SPREAD = (0.4, 0.7, 1.0, 1.3, 1.6)  # lengths of passages, as multiples of the mean
 QUESTION = "who the the the the the the the the the the the"
@@ -41,8 +41,8 @@ def read(settings: DatasetSettings, name: str) -> Records:
 
 def _make_questions(name: str, download: Download, split: str) -> Iterator[QuestionRecord]:
     for number in range(max(LEAST, download.rows[split] // SCALE)):
-        words = round(download.words * PIECES * SPREAD[number % len(SPREAD)])
-        context = f"{name} {split} {number}" + " the" * min(words, round(800 * PIECES))  # MRQA cuts passages there
+        words = round(download.words * PER_WORD * SPREAD[number % len(SPREAD)])
+        context = f"{name} {split} {number}" + " the" * min(words, round(800 * PER_WORD))  # MRQA cuts passages there
         identifier = f"{split}{number}"
         yield QuestionRecord(Example(identifier, QUESTION, context, (name,), (0, len(name)), identifier), context)
 

@@ -48,7 +48,7 @@ def prepare_once(data: DataSettings, name: str, prepare: Callable[[DataSettings,
     place.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(place.with_suffix(".lock")):
         if not place.exists():
-            write(place, prepared := Prepared(*prepare(data, name)))
+            write_prepared(place, prepared := Prepared(*prepare(data, name)))
             return prepared
     return read(place)
 
@@ -58,7 +58,7 @@ def is_pinned(download: Download | None) -> bool:
     return bool(download) and (bool(download.revision) or all(file.sha256 for file in download.files.values()))
 
 
-def write(place: Path, prepared: Prepared) -> None:
+def write_prepared(place: Path, prepared: Prepared) -> None:
     """Write the records of a domain in one step."""
     unfinished, numbers = place.with_suffix(".part"), {}
     with gzip.open(unfinished, "wt", 1, encoding="ascii") as file:

@@ -11,13 +11,13 @@ from helpers.task import Plan
 from helpers.training import Outputs
 
 COVERAGES = range(10, 101, 10)  # percent of the questions
-EXPECTED = "expected"
+PROMISED = "expected"
 
 
 def coverage(models: Models, record: Record) -> Plan:
     """Tabulate the percentage of wrong answers of each domain's best readers by that of the questions answered.
 
-    Test questions are answered from the highest confidence on; seeds are averaged. The columns `EXPECTED` have the mean
+    Test questions are answered from the highest confidence on; seeds are averaged. The columns `PROMISED` have the mean
     of 1 - confidence instead: where scores are probabilities, they agree.
     """
     tasks = {}
@@ -33,7 +33,7 @@ def coverage(models: Models, record: Record) -> Plan:
         result = task.result()
         sure = np.array(result["confidence"])
         order = np.argsort(-sure, kind="stable")
-        for column, values in {name: result["is_right"], f"{name}, {EXPECTED}": sure}.items():
+        for column, values in {name: result["is_right"], f"{name}, {PROMISED}": sure}.items():
             for percent in COVERAGES:
                 given = np.asarray(values, float)[order][: max(1, round(percent / 100 * len(order)))]
                 rows.append((column, percent, seed, 100 * (1 - given.mean())))
@@ -44,5 +44,5 @@ def coverage(models: Models, record: Record) -> Plan:
 def draw_coverage(table: pd.DataFrame) -> Axes:
     """Draw the columns of `coverage`, the expected ones dashed in the colour of theirs."""
     colors = [f"C{number // 2}" for number in range(table.shape[1])]
-    style = ["--" if name.endswith(EXPECTED) else "o-" for name in table]
+    style = ["--" if name.endswith(PROMISED) else "o-" for name in table]
     return table.plot(color=colors, style=style, markersize=4, ylabel="% of answers wrong", grid=True)

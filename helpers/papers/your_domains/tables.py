@@ -44,13 +44,15 @@ def table(models: Models) -> Plan:
     }
     models = replace(models, by_row=models.by_row | {BEST: chosen})
     cells = {(row, domain, seed): (members, f"test/{domain}") for row, domain, seed, members in models}
-    scored = shared.score_cells(models.preset, (yield from shared.answer_sets(models.preset, cells)))
+    answers = yield from shared.answer_sets(models.preset, cells)
+    scored = shared.score_cells(models.preset, answers)
     differences = compare(models.preset, scored)
     claims = [shared.state_better(BEST, "Single", "beats", control=True)]
     return {
         **shared.f1_and_em(scored),
         "baselines": [row for row in BASELINES if row in models.by_row],
         "claims": claims,
+        "questions": ({cell: scores.f1 for cell, scores in scored.items()}, shared.passages_of(models.preset, answers)),
         "payload": {"best": best, "seeds": seeds, "differences": differences},
         "settings": list_settings(models),
         "notes": [*models.notes, *state_sizes(models.preset), *state_choices(best, differences)],
@@ -163,7 +165,7 @@ def side_by_side(preset: Preset) -> Plan:
     """Train readers by the preset's methods, and make the parts of their `table` and of a teacher's."""
     models = yield from train_readers(preset)
     if preset.teacher:
-        yield from teaching.score(models.preset)
+        yield from teaching.score_teacher(models.preset)
     return (yield from table(models))
 
 

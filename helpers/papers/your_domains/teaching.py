@@ -31,7 +31,7 @@ from helpers.task import Plan
 from helpers.training import Training
 
 TEACHER, UNTAUGHT, TAUGHT, LABELLED_ALONE = "Teacher", "Mix", "Taught", "Taught, labelled questions alone"
-TIMED = 50  # questions
+TIMED_QUESTIONS = 50  # questions
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def collect_students(preset: Preset) -> Models:
     return models
 
 
-def score(preset: Preset) -> Plan:
+def score_teacher(preset: Preset) -> Plan:
     """Make parts of a record: F1 and EM of the teachers and of the students on test questions.
 
     ``preset`` is that of the trained `Models`, so its questions have answers, if need be the teachers'.
@@ -174,7 +174,7 @@ def weigh(preset: Preset) -> list[Score]:
     seed, models, teachers = preset.engine.first_seed, collect_students(preset), list_teachers(preset)
     drawn = preset.for_seed(seed)
     questions = question_set(drawn.data, "test")
-    questions = questions[:: math.ceil(len(questions) / TIMED)]
+    questions = questions[:: math.ceil(len(questions) / TIMED_QUESTIONS)]
     readers = {TEACHER: [teacher.load() for teacher in teachers]}
     parameters = {TEACHER: sum(teacher.result()["parameters"] for teacher in teachers)}
     for row in models.by_row:
@@ -194,5 +194,5 @@ def table(models: Models) -> Plan:
     """Make the record's parts: F1, EM, size and speed of teachers and students. Nothing without a teacher."""
     if not models.preset.teacher:
         return {}
-    parts = yield from score(models.preset)
+    parts = yield from score_teacher(models.preset)
     return parts | {"scores": parts["scores"] + weigh(models.preset), "notes": [*models.notes, *parts["notes"]]}
