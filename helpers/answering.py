@@ -238,8 +238,8 @@ def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[
     logits = predict(model, windows, precision)
     limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens, "no_answer": allowed}
     pairs = zip(windows.examples, decode(windows, logits, **limits), allowed, strict=True)
-    asked = [(example, prediction) for example, prediction, may in pairs if may]
-    limit = metrics.best_threshold(*zip(*asked, strict=True)) if asked else 0.0
+    uncertain = [(example, prediction) for example, prediction, may in pairs if may]
+    limit = metrics.best_threshold(*zip(*uncertain, strict=True)) if uncertain else 0.0
     limit = float(np.clip(limit, -HIGHEST_LIMIT, HIGHEST_LIMIT))  # JSON has no infinity
     predictions = decode(windows, logits, null_threshold=limit, **limits)
     return {"null_threshold": limit, "temperature": fit_temperature(windows.examples, predictions)}

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from timeit import timeit
 
 import numpy as np
 import pandas as pd
@@ -13,8 +12,8 @@ from helpers.data.load import domains_of_set, load, load_domains, question_set
 from helpers.errors import UserError
 from helpers.extractive_qa import Questions, Reader, answer_questions, average_gold_probability, likelihood
 from helpers.paths import public_name
-from helpers.presets.schema import GENERAL, DataSettings, Preset, TasksSettings, TextsSettings
-from helpers.records import Cell, Claim, Score
+from helpers.presets.schema import GENERAL, DataSettings, Preset, TextsSettings
+from helpers.records import Cell, Claim
 from helpers.task import Plan, Task
 from helpers.training import Outputs, Training, trainings_of
 
@@ -156,8 +155,8 @@ def answer_sets(preset: Preset, cells: dict[Cell, tuple[Members, str]], *, toget
         data = preset.for_seed(seed).data
         readers, _ = cells[group[0]]
         sets = [cells[cell][1] for cell in group]
-        asked = dict.fromkeys(domain for name in sets for domain in domains_of_set(data, name))
-        validation = [f"valid/{domain}" for domain in asked if data.may_be_unanswerable(domain)]
+        domains = dict.fromkeys(domain for name in sets for domain in domains_of_set(data, name))
+        validation = [f"valid/{domain}" for domain in domains if data.may_be_unanswerable(domain)]
         options = {"together": True} if together or len(readers) > 1 else {}
         options |= {"thresholds": True} if validation else {}
         outputs = Outputs(
@@ -188,16 +187,20 @@ def average_f1(preset: Preset, answers: AnswersByCell) -> dict[Cell, float]:
 
 
 def passages_of(preset: Preset, answers: AnswersByCell) -> dict[str, list[str]]:
-    """Return the passage of each question that `score_cells` scores, by column; of variants, that of the original."""
-    passages = {}
+    """Return the passage of each question that `score_cells` scores, by column, with the first seed."""
+    passages: dict[str, list[str]] = {}
     for (_, column, seed), (name, _) in answers.items():
         if column not in passages:
-            examples = question_set(preset.for_seed(seed).data, name)
-            originals = {example.id: example.context for example in examples}
-            groups = {example.group: example.context for example in reversed(examples)}
-            order = dict.fromkeys(example.group for example in examples)
-            passages[column] = [originals.get(group, groups[group]) for group in order]
+            passages[column] = list_passages(preset.for_seed(seed).data, name)
     return passages
+
+
+def list_passages(data: DataSettings, name: str) -> list[str]:
+    """Return the passage of each question of a set; of variants, that of the original."""
+    examples = question_set(data, name)
+    passages = {example.group: example.context for example in reversed(examples)}
+    passages |= {example.id: example.context for example in examples if example.id in passages}
+    return [passages[group] for group in dict.fromkeys(example.group for example in examples)]
 
 
 def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
@@ -251,16 +254,6 @@ def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
     return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
 
 
-def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
-    """Count the examples of each part of every domain or task (Table 1 of HRKD and of MT-DNN)."""
-    columns = {"#Train": "train", "#Dev": "valid", "#Test": "test"}
-    return [
-        Score(method=name, column=column, seed=0, value=len(getattr(domain, part)))
-        for name, domain in load_domains(settings).items()
-        for column, part in columns.items()
-    ]
-
-
 def state_better(
     above: str, below: str, verb: str = "is better than", on: str = "", without: str = "", **parts
 ) -> Claim:
@@ -273,9 +266,3 @@ def state_training_sizes(settings: DataSettings | TextsSettings, examples: str =
     """State the number of training examples per domain."""
     sizes = ", ".join(f"{name} {len(domain.train):,}" for name, domain in load_domains(settings).items())
     return f"training {examples}: {sizes}"
-
-
-def time_in_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Time pieces of work in turns after a warm-up; return the median of three times in seconds."""
-    turns = [[timeit(function, number=1) for function in work.values()] for _ in range(4)]
-    return dict(zip(work, np.median(turns[1:], axis=0).tolist(), strict=True))

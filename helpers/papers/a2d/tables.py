@@ -27,6 +27,7 @@ from helpers.papers.a2d.algorithm import (
     name_student,
 )
 from helpers.papers.a2d.free_answers import score_free_answers
+from helpers.papers.measure import time_in_turns
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
@@ -165,7 +166,7 @@ def table4(preset: Preset) -> Plan:
         for row, members in readers.items():
             loaded = [one.load() for one in members]
             work[row] = partial(extractive_qa.answer, preset, loaded, windows, together=True)
-        slow, fast = (seconds := shared.time_in_turns(work)).values()
+        slow, fast = (seconds := time_in_turns(work)).values()
         sizes = {row: sum(one.result()["parameters"] for one in members) / 1000 for row, members in readers.items()}
         values = {FASTER: {f"{kind} + A2D": slow / fast}, "seconds": seconds, "thousand parameters": sizes}
         cell = {"column": f"ensemble of {preset.a2d.members}", "seed": seed}

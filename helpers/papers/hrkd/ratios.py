@@ -10,10 +10,10 @@ import torch
 from helpers import papers
 from helpers.data.load import label_names, load_domains
 from helpers.loop import training_device
-from helpers.papers import shared
 from helpers.papers.hrkd import CORPORA, algorithm, tables
 from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATION_STUDENTS, load_distilled
 from helpers.papers.hrkd.meta_kd import mean_tokens
+from helpers.papers.measure import time_in_turns
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
@@ -158,7 +158,7 @@ def compression(preset: Preset) -> Plan:
         }
         for size, how in {1: "one at a time", 32: "32 at a time"}.items():
             work = {row: partial(predict, model, texts, "fp32", batch_size=size) for row, model in loaded.items()}
-            seconds = shared.time_in_turns(work)
+            seconds = time_in_turns(work)
             values[f"ms an example, {how}"] = {row: 1000 * seconds[row] / len(texts) for row in pair}
             values[f"times faster than the teacher, {how}"] = {OURS: seconds[HRKD] / seconds[OURS]}
         cell = {"column": CORPORA["reviews"], "seed": seed}

@@ -27,6 +27,7 @@ from helpers.papers.hrkd.algorithm import (
     student_setting,
     train,
 )
+from helpers.papers.measure import count_examples
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
@@ -85,7 +86,7 @@ def make_notes(preset: Preset, corpus: str) -> list[str]:
 def table1(preset: Preset) -> dict:
     """Count the texts of each part of every domain (Table 1)."""
     corpora = [getattr(preset, corpus) for corpus in list_corpora(preset)]
-    return {"scores": [score for texts in corpora for score in shared.count_examples(texts)]}
+    return {"scores": [score for texts in corpora for score in count_examples(texts)]}
 
 
 def table2(preset: Preset, corpus: str = "mnli") -> Plan:

@@ -8,6 +8,7 @@ from helpers import papers
 from helpers.classification import examples_of, main_score, predictions_of, read_predictions, score_task
 from helpers.data.load import load_domains
 from helpers.papers import shared
+from helpers.papers.measure import count_examples
 from helpers.papers.mtdnn_kd.algorithm import (
     ENSEMBLE,
     MTDNN,
@@ -30,7 +31,7 @@ METRICS = {"matthews": "Matthews", "accuracy": "accuracy", "f1": "F1", "pearson"
 
 def table1(preset: Preset) -> dict:
     """Make Table 1: the tasks, their numbers of examples and labels, and their metrics."""
-    tasks, scores = load_domains(preset.tasks), shared.count_examples(preset.tasks)
+    tasks, scores = load_domains(preset.tasks), count_examples(preset.tasks)
     for name, task in tasks.items():
         scores.append(Score(method=name, column="#Label", seed=0, value=len(task.labels) or 1))
     scores.sort(key=lambda score: list(tasks).index(score.method))  # one task after another

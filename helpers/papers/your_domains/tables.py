@@ -13,9 +13,11 @@ from helpers.data.load import load_domains, question_set
 from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.imm import algorithm as imm_algorithm
+from helpers.papers.measure import time_in_turns
 from helpers.papers.shared import Models
 from helpers.papers.your_domains import teaching
 from helpers.papers.your_domains.comparison import BEST, choose_on_validation, choose_readers, train_readers
+from helpers.papers.your_domains.teaching import MILLISECONDS, SIZE, TIMED
 from helpers.presets.schema import Preset
 from helpers.records import Cell, Record, Score
 from helpers.results import stats
@@ -26,8 +28,6 @@ BASELINES = ("Single", "Mix")  # that every method is compared with, where they 
 ALL = "all domains"
 PIECES = 1.6  # per word: English has at most 1.3 with BERT's vocabulary, German 1.9
 PASSAGES, CHARACTERS = 200, 1000  # that are cut into pieces to see this
-TIMED = 50  # test questions that a reader is timed on
-MILLISECONDS, SIZE = "ms per question", "million parameters"
 
 
 def table(models: Models) -> Plan:
@@ -68,7 +68,8 @@ def compare(preset: Preset, scored: Mapping[Cell, metrics.Scores]) -> list[dict]
     """
     rows, seeds = (dict.fromkeys(cell[number] for cell in scored) for number in (0, 2))
     names, estimates = list(dict.fromkeys(name for _, name, _ in scored)), []
-    passages = {name: [text for seed in seeds for text in list_passages(preset, name, seed)] for name in names}
+    drawn = [preset.for_seed(seed).data for seed in seeds]
+    passages = {name: [text for data in drawn for text in shared.list_passages(data, f"test/{name}")] for name in names}
     f1 = {(row, name): np.concatenate([scored[row, name, seed].f1 for seed in seeds]) for row in rows for name in names}
     groups = {name: [name] for name in names} | ({ALL: names} if len(names) > 1 else {})
     for row in rows:
@@ -81,14 +82,6 @@ def compare(preset: Preset, scored: Mapping[Cell, metrics.Scores]) -> list[dict]
                 labels = {"method": row, "baseline": baseline, "column": column, "passages": number}
                 estimates.append({**labels, "mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6)})
     return estimates
-
-
-def list_passages(preset: Preset, domain: str, seed: int) -> list[str]:
-    """List the passage of each test question as `shared.score_cells` counts them: variants of a question are one."""
-    passages: dict[str, str] = {}
-    for example in question_set(preset.for_seed(seed).data, f"test/{domain}"):
-        passages.setdefault(example.group, example.context)
-    return [*passages.values()]
 
 
 def is_sure(difference: Mapping) -> bool:
@@ -126,7 +119,7 @@ def measure(models: Models) -> list[Score]:
     for row, size in sizes.items():
         loaded = [reader.load() for reader in members[row]]
         work[size] = partial(extractive_qa.answer, preset, loaded, windows, together=len(loaded) > 1)
-    seconds = shared.time_in_turns(work)
+    seconds = time_in_turns(work)
     for row, size in sizes.items():
         values = {MILLISECONDS: 1000 * seconds[size] / len(questions), SIZE: sum(size) / 1e6}
         scores += [Score(method=row, column=ALL, seed=seed, value=value, metric=key) for key, value in values.items()]

@@ -14,6 +14,7 @@ from helpers.extractive_qa import Questions
 from helpers.papers import shared
 from helpers.papers.a2d.losses import joint_loss
 from helpers.papers.imm import algorithm as imm_algorithm
+from helpers.papers.measure import time_in_turns
 from helpers.papers.shared import Models
 from helpers.papers.your_domains.teachers import (
     StoredTeachers,
@@ -31,7 +32,8 @@ from helpers.task import Plan
 from helpers.training import Training
 
 TEACHER, UNTAUGHT, TAUGHT, LABELLED_ALONE = "Teacher", "Mix", "Taught", "Taught, labelled questions alone"
-TIMED_QUESTIONS = 50  # questions
+TIMED = 50  # questions that a reader is timed on
+MILLISECONDS, SIZE = "ms per question", "million parameters"
 
 
 @dataclass(frozen=True)
@@ -174,15 +176,15 @@ def weigh(preset: Preset) -> list[Score]:
     seed, models, teachers = preset.engine.first_seed, collect_students(preset), list_teachers(preset)
     drawn = preset.for_seed(seed)
     questions = question_set(drawn.data, "test")
-    questions = questions[:: math.ceil(len(questions) / TIMED_QUESTIONS)]
+    questions = questions[:: math.ceil(len(questions) / TIMED)]
     readers = {TEACHER: [teacher.load() for teacher in teachers]}
     parameters = {TEACHER: sum(teacher.result()["parameters"] for teacher in teachers)}
     for row in models.by_row:
         training = models.first(row, seed)
         readers[row], parameters[row] = [load_reader(training.saved())], training.result()["parameters"]
-    seconds = shared.time_in_turns({row: partial(answer_all, each, questions) for row, each in readers.items()})
-    values = {"million parameters": {row: number / 1e6 for row, number in parameters.items()}}
-    values["ms per question"] = {row: 1000 * value / len(questions) for row, value in seconds.items()}
+    seconds = time_in_turns({row: partial(answer_all, each, questions) for row, each in readers.items()})
+    values = {SIZE: {row: number / 1e6 for row, number in parameters.items()}}
+    values[MILLISECONDS] = {row: 1000 * value / len(questions) for row, value in seconds.items()}
     return [
         Score(method=row, column=metric, seed=seed, value=value, metric=metric)
         for metric, by_row in values.items()
