@@ -5,6 +5,14 @@ import json
 
 from helpers.data.examples import Pair
 
+MINE = """
+extends = "smoke"
+name = "mine"
+[data]
+source = "files"
+[data.domains]
+elsewhere = "elsewhere"
+"""
 CONTEXT = "Ada wrote notes. Ada met Babbage in London."
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from conftest import waves_of
-from qa_files import write_examples
+from qa_files import MINE, write_examples
 
 import helpers
 from helpers import engine, papers, paths
@@ -25,14 +25,6 @@ from helpers.records import Record
 from helpers.training import Training
 
 ENSEMBLE, DISTILLED, COMBINED = (comparison.METHODS[word].row for word in ("Ensemble", "A2D", "IMM+A2D"))
-MINE = """
-extends = "smoke"
-name = "mine"
-[data]
-source = "files"
-[data.domains]
-elsewhere = "elsewhere"
-"""
 ALONE = """
 import sys, torch, transformers
 model = transformers.AutoModelForQuestionAnswering.from_pretrained(sys.argv[1])

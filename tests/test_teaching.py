@@ -10,7 +10,7 @@ import torch
 import transformers
 from conftest import plan_of
 from encoder_kinds import KINDS, ROOM, make_tokenizer
-from qa_files import write_examples
+from qa_files import MINE, write_examples
 
 from helpers import engine
 from helpers.batches import Batches
@@ -29,14 +29,6 @@ from helpers.papers.shared import Models
 from helpers.papers.your_domains import comparison, tables, teachers, teaching
 from helpers.presets.schema import UnlabelledSettings
 
-MINE = """
-extends = "smoke"
-name = "mine"
-[data]
-source = "files"
-[data.domains]
-elsewhere = "elsewhere"
-"""
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 NOTEBOOK = "19_your_domains"
 
