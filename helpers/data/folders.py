@@ -185,8 +185,8 @@ def _state_source(settings: DatasetSettings, name: str) -> str:
     source = settings.named[name]
     if copy := find_copy(settings, source):
         return f"{copy.relative_to(paths.find_folder(settings.folder))}, checked as {source}"
-    if own := find_own(settings, name):
-        return _list(file.name for file in _list_files(own, own.named[name]))
+    if copies := find_own(settings, name):
+        return _list(file.name for file in _list_files(copies, copies.named[name]))
     _, _, download = find_download(settings.downloads, source)
     return f"{source}, by URL" if download and download.files else f"{source}, from the Hub"
 

@@ -21,8 +21,8 @@ from helpers.presets.schema import DatasetSettings, DataSettings, Download, Task
 
 def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section: a dataset on the Hub, or what the preset downloads. Raises DataError."""
-    if own := find_own(settings, name):
-        return read_own(own, name)
+    if copies := find_own(settings, name):
+        return read_own(copies, name)
     if isinstance(settings, DataSettings):
         return _read_questions(settings, name)
     if isinstance(settings, TextsSettings):
@@ -77,8 +77,8 @@ def _read_task(settings: TasksSettings, name: str) -> Records:
     source = settings.tasks[name]
     dataset, _, configuration = source.partition(":")
     if configuration not in CONFIGURATIONS:
-        known = ", ".join(CONFIGURATIONS)
-        raise DataError(f"{name}: {source!r} names no configuration of {known}; write dataset:configuration")
+        configurations = ", ".join(CONFIGURATIONS)
+        raise DataError(f"{name}: {source!r} names no configuration of {configurations}; write dataset:configuration")
     form = CONFIGURATIONS[configuration]
     task = GLUE.get(form)
     variant = task.variant if task else ""

@@ -275,8 +275,10 @@ def _list_questions(where: str, row: object) -> Rows:
             yield where, row
         elif "qas" in row:
             for q, question in enumerate(Paragraph.model_validate(row).qas, 1):
-                kept = {key: value for key, value in question.items() if key != "question_tokens"}  # large, and unused
-                yield f"{where}, question {q} (id {_id_of(question)!r:.60})", kept | {"context": row["context"]}
+                fields = {
+                    key: value for key, value in question.items() if key != "question_tokens"
+                }  # large, and unused
+                yield f"{where}, question {q} (id {_id_of(question)!r:.60})", fields | {"context": row["context"]}
         elif _holds_rows(row.get("data")):
             for number, below in enumerate(row["data"], 1):
                 yield from _list_questions(f"row {number} of its data", below)

@@ -180,10 +180,10 @@ def list_sources(settings: DatasetSettings) -> list[str]:
 
 def list_missing(settings: DatasetSettings) -> list[str]:
     """List the corpora of a section that are not on this machine: where they come from, and where a copy belongs."""
-    lines, own = {}, {settings.named[name] for name in settings.named if find_own(settings, name)}
+    lines, copies = {}, {settings.named[name] for name in settings.named if find_own(settings, name)}
     for source in list_sources(settings) if settings.source == "hub" else ():
         corpus, _, download = find_download(settings.downloads, source)
-        if not download or source in own or find_copy(settings, source) or is_here(corpus, download):
+        if not download or source in copies or find_copy(settings, source) or is_here(corpus, download):
             continue
         words = corpus.split(":") if download.files else corpus.split(":")[:1]
         name = "/".join(words)

@@ -84,13 +84,15 @@ def make_job(notebook: str, parameters: dict[str, object]) -> Job:
     changes = {key: value for key, value in parameters.items() if key in keys() and key not in declared}
     if changes and "changes" in declared:
         values["changes"] = changes
-    settings, own = {}, {}
+    settings, options = {}, {}
     for name in [name for name in values if name not in ("preset", "changes")]:
         if declared[name].key:
             settings[declared[name].key] = values[name]
         else:
-            values[name] = own[name] = str(values[name]) if type(values[name]) in (int, float) else values[name]
-    return Job(notebook, values, *settle(notebook, str(values["preset"]), settings | values.get("changes", {}), own))
+            values[name] = options[name] = str(values[name]) if type(values[name]) in (int, float) else values[name]
+    return Job(
+        notebook, values, *settle(notebook, str(values["preset"]), settings | values.get("changes", {}), options)
+    )
 
 
 def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
@@ -102,8 +104,8 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     chosen = [name for name in chosen if name != REPORT]
     declaring = chosen or [REPORT]  # which is told its folder by the others' runs, unless it runs alone
     declared = dict.fromkeys(parameter for name in declaring for parameter in parameters_of(name))
-    known = [*declared, *keys()] if declared.pop("changes", "") is None else declared
-    if unknown := [name for name in parameters if name not in known]:
+    accepted = [*declared, *keys()] if declared.pop("changes", "") is None else declared
+    if unknown := [name for name in parameters if name not in accepted]:
         raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
     jobs = [make_job(name, parameters) for name in chosen]
     check_kept_names(jobs)

@@ -133,10 +133,10 @@ def find_place(settings: DatasetSettings, name: str) -> object:
     return find_copy(settings, settings.named[name]) or find_own(settings, name)
 
 
-def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey) -> tuple[Preset, str]:
+def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsByKey) -> tuple[Preset, str]:
     """Return the preset in force and the name of the run, before anything is trained.
 
-    ``settings`` are values by key, ``own`` the notebook's own parameters by name. Raises UserError, also for a text
+    ``settings`` are values by key, ``options`` the parameters that set none, by name. Raises UserError, also for a text
     that no record could hold and for a place where no model can be kept.
     """
     declared = parameters_of(notebook)
@@ -144,7 +144,7 @@ def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey
         raise unknown_parameter(notebook, unknown[0], declared)
     original, (paper, card) = preset_for(notebook, name), papers.find_paper(notebook)
     preset = with_settings(original, settings)
-    text = json.dumps([name, own, preset.model_dump()], ensure_ascii=False)
+    text = json.dumps([name, options, preset.model_dump()], ensure_ascii=False)
     if match := re.search('[^"]*[\ud800-\udfff][^"]*', text):  # a byte that Python could not decode
         problem = "is not UTF-8 here; rename it, or set PYTHONUTF8=1 if the locale has ASCII alone"
         raise ParameterError(f"{notebook}: {match[0]!a} {problem}")
@@ -152,30 +152,31 @@ def settle(notebook: str, name: str, settings: SettingsByKey, own: SettingsByKey
         raise ParameterError(f"{notebook}: it needs questions with answers; give their folder with -p data_dir")
     if not preset.teacher and (preset.data.unlabelled or not preset.data.is_labelled):
         raise ParameterError(f"{notebook}: unlabelled: no teacher answers these questions; give -p teacher too")
-    for parameter, value in own.items():
+    for parameter, value in options.items():
         if not isinstance(value, str | None):
             raise ParameterError(f"{notebook}: {parameter}: expected str, found {value!r}; put it in quotes")
-    if folder := own.get("keep"):
+    if folder := options.get("keep"):
         names = [*card.keeps(preset)]
         if not names:
             raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
         check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
-    if results := own.get("results"):  # of the report alone
+    if results := options.get("results"):  # of the report alone
         return preset, find_results(notebook, results)
-    given = [key for key in settings if settings[key] is not None]
-    others = [name for name in own if name not in WITHOUT_EFFECT and own[name] not in (None, declared[name].default)]
-    return preset, name_run(original, preset, given, {name: own[name] for name in others})
+    changed = [key for key in settings if settings[key] is not None]
+    others = {name: value for name, value in options.items() if value not in (None, declared[name].default)}
+    others = {name: value for name, value in others.items() if name not in WITHOUT_EFFECT}
+    return preset, name_run(original, preset, changed, others)
 
 
-def name_run(original: Preset, preset: Preset, given: list[str], others: SettingsByKey) -> str:
-    """Name a run by its preset, with the keys ``given`` that differ from the ``original`` and ``others`` behind a "+".
+def name_run(original: Preset, preset: Preset, changed: list[str], others: SettingsByKey) -> str:
+    """Name a run by its preset, with the keys ``changed`` that differ from the ``original`` and ``others`` behind a "+".
 
     So "mini+seeds=2" is not taken for the preset's own results. What counts is content: a copy of the preset's own
     encoder or files changes nothing, and two encoders, files or folders of one name have two runs. Settings of the
     engine change results by rounding alone, or by the numbers that dropout draws.
     """
     changes = []
-    for key in sorted(given, key=[*keys()].index):
+    for key in sorted(changed, key=[*keys()].index):
         value = attrgetter(key)(preset)
         if not (key.startswith("engine.") or value == attrgetter(key)(original) or is_copy(original, key, value)):
             changes.append(f"{key}={name_value(key, value)}")
@@ -317,12 +318,12 @@ def _processor() -> str:
 class Session:
     """One run of one notebook: the preset in force, its settings by key as given, and the name of the run.
 
-    ``own`` are the notebook's own parameters."""
+    ``options`` are the notebook's parameters that set no key."""
 
     preset: Preset
     settings: SettingsByKey
     run_name: str
-    own: SettingsByKey = field(default_factory=dict)
+    options: SettingsByKey = field(default_factory=dict)
     started: float = field(default_factory=time.perf_counter)
     code: Code = field(default_factory=read_commit)
 
@@ -339,8 +340,8 @@ class Session:
         """
         card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
-        given = {**self.settings, **self.own}
-        given = {key: value for key, value in given.items() if key != "keep" and not key.startswith("engine.")}
+        parameters = {**self.settings, **self.options}
+        parameters = {key: v for key, v in parameters.items() if key != "keep" and not key.startswith("engine.")}
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]
         preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
@@ -358,8 +359,9 @@ class Session:
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         made = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
         made["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
-        parameters = _public({**given, "preset": settings})
-        run = describe_run(parameters, self.started, self.code, training_seconds, **made)
+        run = describe_run(
+            _public({**parameters, "preset": settings}), self.started, self.code, training_seconds, **made
+        )
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:
             record = add_seeds(records.read(paths.record(self.run_name, artefact)), record)
@@ -455,22 +457,22 @@ def check_cells(notebook: str) -> None:
         raise ParameterError(f"{notebook}: the parameters cell has no {missing[0]!r}; write there the line {line}")
 
 
-def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **own: object) -> Session:
+def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **options: object) -> Session:
     """Load a notebook's preset with other ``settings`` by key (None: as it is), seed torch and print what is in force.
 
-    ``own`` are parameters of the notebook alone, such as ``keep``. Raises UserError.
+    ``options`` are parameters that set no key, such as ``keep``. Raises UserError.
     """
     check_cells(notebook)
-    given = {key: value for key, value in (settings or {}).items() if value is not None}
-    in_force, run_name = settle(notebook, preset, given, own)
+    values = {key: value for key, value in (settings or {}).items() if value is not None}
+    in_force, run_name = settle(notebook, preset, values, options)
     torch.manual_seed(0)
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     pd.set_option("display.html.use_mathjax", False)  # "$5 or $10" in a table of texts is no formula
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     seeds = f", {in_force.seeds} seed{'s' if in_force.seeds > 1 else ''}" * ("seeds" in (settings or {}))
     name, _, changes = run_name.partition("+")
-    shown = given | {name: value for name, value in own.items() if value}
+    shown = values | {name: value for name, value in options.items() if value}
     print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))
     if changes:
         print(f"results: {os.path.relpath(paths.results(run_name))}, as these are not the preset's own settings")
-    return Session(in_force, given, run_name, own)
+    return Session(in_force, values, run_name, options)

@@ -106,8 +106,8 @@ def state_general(preset: Preset) -> list[str]:
     first, *others = [general_reader(preset, seed) for seed in (preset.seed_numbers if preset.warmup_per_seed else [0])]
     general, name = load(first.preset.data, GENERAL), public_name(preset.warmup_data)
     scores = " to ".join(dict.fromkeys(f"{end([r.best for r in (first, *others)]):.1f}" for end in (min, max)))
-    own = ", per seed others" if preset.warmup_per_seed else ""
-    learned = f"every encoder first learned {len(general.train):,} questions of {name}{own}"
+    anew = ", per seed others" if preset.warmup_per_seed else ""
+    learned = f"every encoder first learned {len(general.train):,} questions of {name}{anew}"
     return [f"{learned}: {scores} F1 on validation questions", *general.overlaps]
 
 

@@ -35,8 +35,8 @@ def coverage(models: Models, record: Record) -> Plan:
         order = np.argsort(-sure, kind="stable")
         for column, values in {name: result["is_right"], f"{name}, {PROMISED}": sure}.items():
             for percent in COVERAGES:
-                given = np.asarray(values, float)[order][: max(1, round(percent / 100 * len(order)))]
-                rows.append((column, percent, seed, 100 * (1 - given.mean())))
+                answered = np.asarray(values, float)[order][: max(1, round(percent / 100 * len(order)))]
+                rows.append((column, percent, seed, 100 * (1 - answered.mean())))
     names = ["domain", "% of questions answered", "seed", "% of answers wrong"]
     return pd.DataFrame(rows, columns=names).pivot_table(index=names[1], columns=names[0], values=names[3], sort=False)
 

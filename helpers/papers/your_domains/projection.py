@@ -48,13 +48,13 @@ def align_windows(
     student's, by window.
     """
     sides = [], []
-    for window, (asked, answered) in enumerate(zip(teacher.rows, student.rows, strict=True)):
+    for window, (passage, student_passage) in enumerate(zip(teacher.rows, student.rows, strict=True)):
         before, between, after = (
             align_specials(len(theirs), len(ours))
             for theirs, ours in zip(teacher.stretches(window)[::2], student.stretches(window)[::2], strict=True)
         )
         first = align_tokens(questions[0][window], questions[1][window])
-        second = align_tokens(asked.chars, answered.chars)
+        second = align_tokens(passage.chars, student_passage.chars)
         sizes = [len(stretch) for stretch in student.stretches(window)]
         begins = student.offsets_W[window] + np.cumsum(sizes) - sizes
         for side, of_question, of_passage in zip(sides, first, second, strict=True):
