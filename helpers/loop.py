@@ -25,6 +25,7 @@ from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
 PROGRESS, TOLD_EVERY = "progress.txt", 5.0  # a file beside the checkpoint, for the run that waits, and seconds
+CURVE_POINTS = 25  # of the losses that a result has
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
 # loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In
 # a CUDA graph it is a tensor, so no loss branches on it.
@@ -34,10 +35,11 @@ Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for
 
 @dataclass
 class Fitted:
-    """Training outcome. The history has [step, score, details] of each validation."""
+    """Training outcome. The history has [step, score, details] of each validation, ``losses`` each step's terms."""
 
     best_score: float = -math.inf
     history: list[list] = field(default_factory=list)
+    losses: list[dict[str, float]] = field(default_factory=list)
     steps: int = 0
     seconds: float = 0.0
 
@@ -121,6 +123,7 @@ def fit(
         is_due = checkpoint and time.perf_counter() - saved_at > 60 * settings.checkpoint_minutes
         if len(unread) == READ_EVERY or is_due or fitted.steps in evaluate_at:
             check_finite(unread, fitted.steps)
+            fitted.losses += [{name: float(term) for name, term in terms.items()} for terms in unread]
             unread = []
         if validate and fitted.steps in evaluate_at:
             score, details = validate(model)
@@ -180,6 +183,17 @@ def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
             first = "lower learning_rate" if step else "use another encoder"  # no rate has had a part in step 0
             advice = f"{first}, or set precision to 'fp32'"
             raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
+
+
+def average_losses(losses: list[dict[str, float]]) -> list[list]:
+    """Average each term over at most ``CURVE_POINTS`` stretches of steps: [last step, means by name] of each."""
+    length, curve = -(-len(losses) // CURVE_POINTS), []
+    for begin in range(0, len(losses), length or 1):
+        stretch, values = losses[begin : begin + length], {}
+        for name, value in (pair for terms in stretch for pair in terms.items()):
+            values.setdefault(name, []).append(value)  # a batch of another task has other terms
+        curve.append([begin + len(stretch), {name: round(float(np.mean(each)), 6) for name, each in values.items()}])
+    return curve
 
 
 def load_checkpoint(path: Path, check: Callable[[dict], None] = lambda state: None) -> dict | None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from helpers.batches import Batches
 from helpers.data.load import identify_set, section_of
-from helpers.loop import Batch, Loss, batch_outputs, fit, training_device
+from helpers.loop import Batch, Loss, average_losses, batch_outputs, fit, training_device
 from helpers.models.encoders import encoder_fingerprint, load_saved, load_tokenizer, save_encoder
 from helpers.presets.schema import Preset, TrainingSettings
 from helpers.sequences import Sequences, upload
@@ -100,8 +100,8 @@ class Training(Task):
     """The training of a ``model`` on ``data`` by a ``loss``, taught by a ``teacher``, from the model of ``start``.
 
     Its fields are all that the result depends on. ``optim`` are the settings of the optimisation. The result has
-    ``best``, the best validation score, ``validation``, all of them with their steps, ``steps`` and ``seconds``. The
-    number of steps is no field: it follows from data and settings.
+    ``best``, the best validation score, ``validation``, all of them with their steps, ``losses`` (`average_losses`),
+    ``steps`` and ``seconds``. The number of steps is no field: it follows from data and settings.
     """
 
     version = 4
@@ -161,6 +161,7 @@ class Training(Task):
         return {
             "best": fitted.best_score,
             "validation": fitted.history,
+            "losses": average_losses(fitted.losses),
             "steps": fitted.steps,
             "seconds": fitted.seconds,
             "parameters": sum(weight.numel() for weight in trained.parameters() if weight.requires_grad),

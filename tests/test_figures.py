@@ -128,3 +128,17 @@ def test_a_case_is_drawn_by_words_around_its_answers():
     assert figures.case(payload | {"answers": {}}).axes[2].patches[:] == []
     assert figures.join_pieces(["Ġthe", "Ġsp", "ring", "Ġof"]) == {0: "the", 1: "spring", 3: "of"}
     assert figures.join_pieces(["▁a", "b"]) == {0: "ab"}
+
+
+def test_a_training_is_drawn_by_its_losses_and_validation_scores():
+    losses = [[2, {"label": 3.0}], [4, {"label": 1.0, "soft": 0.5}]]
+    validation = [[2, 60.0, {"scores": {"a": 50.0, "b": 70.0}}], [4, 55.0, {"scores": {"a": 60.0, "b": 50.0}}]]
+    result = {"losses": losses, "validation": validation, "steps": 4}
+    loss, score = figures.training_curves("a reader", result).axes
+    assert texts(loss.get_legend().texts) == ["sum", "label", "soft", "weights kept"]
+    assert loss.lines[0].get_ydata().tolist() == [3.0, 1.5] and score.lines[0].get_ydata().tolist() == [60.0, 55.0]
+    assert loss.lines[-1].get_xdata() == [2, 2]  # where validation was best
+    (alone,) = figures.training_curves("a reader", {"validation": validation, "steps": 4}).axes
+    assert alone.get_ylabel() == "validation score"
+    (alone,) = figures.training_curves("a reader", {"losses": losses, "validation": [], "steps": 4}).axes
+    assert texts(alone.get_legend().texts) == ["sum", "label", "soft"]

@@ -176,7 +176,7 @@ def test_stopped_and_resumed_is_the_same_to_the_last_bit(windows, tmp_path, opti
     done = loop.fit(
         again, batches(windows), extractive_qa.likelihood, settings, seed=5, validate=validate, checkpoint=path
     )
-    assert done.history == expected.history and done.steps == expected.steps
+    assert (done.history, done.losses, done.steps) == (expected.history, expected.losses, expected.steps)
     assert are_equal(straight, again)
 
 
@@ -373,3 +373,11 @@ def test_learning_rate_rises_then_falls_to_nothing():
     rates = [loop.learning_rate(step, 10, 1.0, 0.2) for step in range(10)]
     assert rates[:2] == [0.5, 1.0]
     assert rates[2:] == pytest.approx([8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9])
+
+
+def test_a_result_has_the_losses_of_all_steps_in_few_stretches():
+    steps = [{"a": float(step)} if step % 2 else {"b": 1.0} for step in range(3 * loop.CURVE_POINTS - 1)]
+    curve = loop.average_losses(steps)
+    assert len(curve) == loop.CURVE_POINTS and curve[-1][0] == len(steps)
+    assert curve[0] == [3, {"b": 1.0, "a": 1.0}] and curve[1] == [6, {"a": 4.0, "b": 1.0}]
+    assert loop.average_losses([]) == []

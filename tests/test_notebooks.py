@@ -478,6 +478,12 @@ def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, m
     assert (job.preset.methods, job.parameters["keep"]) == ("3", "4")
 
 
+@pytest.mark.parametrize("preset", ["smoke", "mini"])
+def test_smoke_says_at_its_head_that_its_scores_mean_nothing(preset, capsys):
+    started(preset=preset)
+    assert ("its scores mean nothing" in capsys.readouterr().out) == (preset == "smoke")
+
+
 def test_a_preset_is_loaded_once(monkeypatch):
     loaded = []
     monkeypatch.setattr(sessions, "load_preset", lambda *names: loaded.append(names) or load_preset(*names))

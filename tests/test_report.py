@@ -1,6 +1,7 @@
 """The report: what was found first, then every result, on one page that needs nothing else; README's findings."""
 
 import re
+from html import unescape
 from types import SimpleNamespace
 
 import nbformat
@@ -178,6 +179,24 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
     report.show_study("imm/table2", "imm/figure9")
     (page,) = pages
     assert "B beats A" in page and "Table 1" in page  # the title of all such records
+
+
+def test_a_notebook_says_in_a_sentence_what_came_out(results):
+    for each in (claimed(preset="study"), *every_kind()[1:], claimed(seeds=1)):
+        write(each)
+    study = "supported, smaller than reported with 5 seeds of preset study, +5.0 ± 1.2 F1"
+    mini = "+4.0 F1 with 1 seed of preset mini, too few for a verdict"
+    expected = {
+        "imm/table1": f"B beats A: {study}; {mini}; the paper reports +9.5.",
+        "imm/similarity": "web gives news the largest weight, 0.90, and news gives web the smallest, 0.10, "
+        "where equal weights are 0.50.",
+        "corpora/overview": "People ask most differently in news and stories, whose question words agree for 75% of "
+        "the questions, and most alike in news and stories, for 75%.",
+        "a2d/figure3": "The reader by itself answers “$a”, the distilled one “$a”; the right answer's probability goes "
+        "from 0.50 to 0.50.",
+    }
+    for artefact, sentence in expected.items():
+        assert unescape(report.conclude("mini", artefact).data) == f"<p><b>What came out.</b> {sentence}</p>"
 
 
 def test_a_difference_of_two_tables_of_a_paper_counts_once():

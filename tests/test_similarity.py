@@ -5,6 +5,7 @@ import pytest
 
 from helpers.data.examples import DataError
 from helpers.data.questions import read_questions
+from helpers.papers.imm import tables
 from helpers.papers.imm.algorithm import nearest, question_similarity
 
 
@@ -20,6 +21,18 @@ def test_worked_by_hand():
     np.testing.assert_allclose(weights, expected)
     swapped, _ = question_similarity({name: questions[name] for name in "cba"})  # the order of domains is kept
     np.testing.assert_allclose(swapped, cosines[::-1, ::-1])
+
+
+def test_words_are_counted_by_what_they_add_to_a_cosine(monkeypatch):
+    questions = {"a": ["Who does the king?"], "b": ["who the king"], "c": ["the ring"]}
+    monkeypatch.setattr(tables, "training_questions", lambda data: questions)
+    content, shares = tables.count_words(None)
+    cosines, _ = question_similarity(questions)
+    assert content.index[0] == "king" and "who" not in content.index and "does" not in content.index
+    np.testing.assert_allclose(shares.loc["cosine"], cosines[np.triu_indices(3, 1)])
+    from_stop_words = 1 - content["a, b"].sum() / cosines[0, 1]
+    assert shares["a, b"]["% from stop words"] == pytest.approx(100 * from_stop_words)
+    assert shares["a, c"]["% from stop words"] == pytest.approx(100)
 
 
 def test_domain_without_shared_words_gets_equal_weights():

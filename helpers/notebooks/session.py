@@ -43,6 +43,7 @@ DIGITS = 6  # of a fingerprint, in such a name
 PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Code = tuple[str, bool]  # commit, and whether the code differs from it
 INJECTED = "# Parameters"  # how papermill's own cell begins
+SMOKE = "smoke"  # a preset for tests
 
 
 class ParameterError(UserError):
@@ -473,6 +474,8 @@ def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **o
     name, _, changes = run_name.partition("+")
     shown = values | {name: value for name, value in options.items() if value}
     print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))
+    if in_force.name == SMOKE:
+        print("preset smoke only tests that everything runs, on a few questions: its scores mean nothing")
     if changes:
         print(f"results: {os.path.relpath(paths.results(run_name))}, as these are not the preset's own settings")
     return Session(in_force, values, run_name, options)

@@ -346,6 +346,67 @@ def case(payload: dict[str, Any]) -> Figure:
         return figure
 
 
+def training_curves(label: str, result: dict[str, Any]) -> Picture:
+    """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
+
+    Terms are means over stretches of steps, a point each. What is not stored is not drawn.
+    """
+    curves = {"loss": dict(result.get("losses", []))}
+    curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
+    curves = {name: points for name, points in curves.items() if points}
+    with plain_style():
+        figure = Picture(2.7, label)
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for ax, (name, points) in zip(panels, curves.items(), strict=True):
+            table = pd.DataFrame.from_dict(points, orient="index")
+            if len(table.columns) > 1:
+                whole, total = ("sum", table.sum(axis=1)) if name == "loss" else ("mean", table.mean(axis=1))
+                ax.plot(total, "o-", color="0.15", label=whole, markersize=2.5, linewidth=1.6)
+            for column, color in zip(table, COLORS, strict=False):
+                ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
+            if result["validation"]:
+                kept = max(result["validation"], key=lambda point: point[1])[0]
+                ax.axvline(kept, color="0.5", linestyle=":", label="weights kept")
+            ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
+            ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.grid(axis="y", color="0.9")
+            ax.legend(fontsize=7.5)
+    return figure
+
+
+def word_map(contributions: pd.DataFrame, most: int = 16) -> Picture:
+    """Draw what the first words of a table add to the cosine of each pair, with a colour bar."""
+    shown = contributions.head(most)
+    with plain_style():
+        figure = Picture(0.22 * len(shown) + 1.7, "What words add to the cosine of two domains, stop words aside")
+        ax = figure.subplots()
+        image = ax.imshow(shown, cmap="Blues", aspect="auto", vmin=0.0)
+        ax.set_yticks(range(len(shown)), shown.index)
+        ax.set_xticks(range(len(shown.columns)), shown.columns, rotation=35, ha="right")
+        ax.tick_params(length=0, labelsize=8)
+        figure.colorbar(image, ax=ax, fraction=0.03, pad=0.01, label="added to the cosine")
+    return figure
+
+
+def seed_curves(record: Record) -> Picture:
+    """Draw a curve of one metric with a thin line per seed and a thick one for the mean of each method."""
+    payload, scores = record.payload or {}, pd.DataFrame([score.model_dump() for score in record.scores])
+    with plain_style():
+        figure = Picture(3.7, f"{record.unit.capitalize()}, a thin line per seed")
+        ax = figure.subplots()
+        for (method, of_method), color in zip(scores.groupby("method", sort=False), COLORS, strict=False):
+            table = of_method.pivot_table("value", "x", "seed")
+            ax.plot(table, color=color, linewidth=0.6, alpha=0.5)
+            ax.plot(table.mean(axis=1), "o-", color=color, linewidth=2, markersize=4, label=method)
+        ax.set(xscale=payload.get("scale", "linear"), xlabel=payload.get("x", "x"), ylabel=record.unit)
+        places = sorted(scores["x"].unique())
+        ax.set_xticks(places, [f"{x:,g}" for x in places])
+        ax.minorticks_off()
+        ax.grid(axis="y", color="0.9")
+        figure.legend(loc="outside right upper")
+    return figure
+
+
 def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
     """Join word pieces to words, by the place of their first piece; pieces have a sign before words, or "##" within."""
     signs, words = ("\u0120", "\u2581"), {}

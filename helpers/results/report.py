@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from html import escape
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 import jinja2
+import numpy as np
 import pandas as pd
 from IPython.display import HTML, display
 
@@ -48,6 +49,7 @@ TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
 RANKED = 3  # methods that README ranks
 SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.NO_NUMBER: "no number"}
 SHORTER[stats.FAILED] = "against a failed baseline"
+UNTESTED = "too few for a verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
@@ -179,6 +181,66 @@ def show_study(*artefacts: str) -> None:
         display(HTML(TEMPLATE.titled(record, stats.judge(record, stored))))
 
 
+def conclude(preset: str, artefact: str) -> HTML:
+    """Say in one sentence what came out: a record's main claim in this run and in preset study, or its main numbers."""
+    record, name = records.read(paths.record(preset, artefact)), preset.partition("+")[0]
+    verdicts = stats.judge(record, records.read_all(preset, record.paper_key))
+    if not verdicts:
+        return HTML(f"<p><b>What came out.</b> {escape(SENTENCES[record.kind](record))}</p>")
+    main = next((verdict for verdict in verdicts if verdict.claim.primary), verdicts[0])
+    parts = [state_result(record, main)]
+    study = records.read_all("study", record.paper_key) if name != "study" else []
+    for other in [other for other in study if other.artefact == artefact]:
+        same = [verdict for verdict in stats.judge(other, study) if verdict.claim.text == main.claim.text]
+        parts += [state_result(other, verdict) for verdict in same]
+    parts.sort(key=lambda part: part.endswith(UNTESTED))
+    if reported := state_verdict(record, main)[1]:
+        parts.append(f"the paper reports {reported}")
+    claim = main.claim.text[:1].upper() + main.claim.text[1:]
+    return HTML(f"<p><b>What came out.</b> {escape(claim)}: {escape('; '.join(parts))}.</p>")
+
+
+def state_result(record: Record, verdict: Verdict) -> str:
+    """Return a verdict with its difference, preset and number of seeds, as a part of a sentence."""
+    number, difference = len(verdict.estimate.values), state_verdict(record, verdict, short=True)[2]
+    over = f"{number} seed{'s' * (number > 1)} of preset {record.preset.partition('+')[0]}"
+    if number < stats.VERDICT_SEEDS:
+        return f"{difference} with {over}, {UNTESTED}"
+    return f"{verdict.outcome} with {over}, {difference}"
+
+
+def state_extremes(record: Record) -> str:
+    """Name the largest and the smallest entry of a matrix, its diagonal aside."""
+    scores = sorted((s for s in record.scores if s.method != s.column), key=lambda score: score.value)
+    least, most = scores[0], scores[-1]
+    return (
+        f"{most.method} gives {most.column} the largest weight, {most.value:.2f}, and {least.method} gives "
+        f"{least.column} the smallest, {least.value:.2f}, where equal weights are {1 / (len(record.columns) - 1):.2f}."
+    )
+
+
+def state_profiles(record: Record) -> str:
+    """Name the two domains whose question words differ most, and the two that differ least."""
+    words = pd.DataFrame(record.payload["question_words"])
+    shared = {pair: np.minimum(words[pair[0]], words[pair[1]]).sum() for pair in combinations(words, 2)}
+    least, most = min(shared, key=shared.get), max(shared, key=shared.get)
+    return (
+        f"People ask most differently in {' and '.join(least)}, whose question words agree for {shared[least]:.0%} of "
+        f"the questions, and most alike in {' and '.join(most)}, for {shared[most]:.0%}."
+    )
+
+
+def state_case(record: Record) -> str:
+    """Say what both readers of a case answer, and how sure they are of the right answer."""
+    before, after = record.payload["readers"].values()
+    sure = [f"{reader['probabilities']['gold']:.2f}" for reader in (before, after) if "gold" in reader["probabilities"]]
+    change = f"; the right answer's probability goes from {' to '.join(sure)}" if len(sure) > 1 else ""
+    return f"The reader by itself answers “{before['answer']}”, the distilled one “{after['answer']}”{change}."
+
+
+SENTENCES = {"matrix": state_extremes, "profile": state_profiles, "case": state_case}  # on records without claims
+
+
 def page(preset: str, papers: Sequence[Any]) -> HTML:
     """Return the report of a preset for a notebook's cell: what was found, and all results, redrawn."""
     stored = records.read_all(preset)
@@ -247,9 +309,16 @@ def export(preset: str, executed_notebook: Path) -> Path:
     write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n')
     for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
         if len(output.get("data", {}).get("text/html", "")) > LINKED:
-            output.data = {"text/html": f'<a href="../{path.name}">{path.name}</a>', "text/plain": path.name}
+            output.data = {"text/html": link_sections(output.data["text/html"], path.name), "text/plain": path.name}
     nbformat.write(notebook, executed_notebook)
     return path
+
+
+def link_sections(page: str, name: str) -> str:
+    """Return a list of links to the papers' sections of a page that is the file ``name`` above the notebook."""
+    sections = re.findall(r'<h2 id="([^"]+)">(.+?)</h2>', page)
+    items = "".join(f'<li><a href="../{name}#{key}">{title}</a></li>' for key, title in sections)
+    return f'<p><a href="../{name}">{name}</a></p><ul>{items}</ul>'
 
 
 def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:

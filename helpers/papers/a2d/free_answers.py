@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 import numpy as np
+import pandas as pd
 
-from helpers.data.examples import DataError
+from helpers import metrics
+from helpers.data.examples import DataError, Example
 
 
 def score_free_answers(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -32,3 +34,24 @@ def score_free_answers(predictions: Sequence[str], references: Sequence[Sequence
     rouge = np.mean([100 * scorer.score_multi(answers, text)["rougeL"].fmeasure for text, answers in pairs])
     scores = {name: value.score for name, value in bleu.items()}
     return {**scores, "length": 100 * bleu["bleu_1"].ratio, "rouge_l": float(rouge)}
+
+
+def compare_metrics(answers: Sequence[str], examples: Sequence[Example]) -> pd.DataFrame:
+    """Tabulate answers with their references and scores by each metric, those first on which metrics differ most.
+
+    Bleu-1 and Bleu-4 are those of single answers, up to the longest match that there could be, not smoothed.
+    """
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics import BLEU
+
+    scorer, rows = RougeScorer(["rougeL"]), []
+    bleu = {
+        f"Bleu-{n}": BLEU(lowercase=True, smooth_method="none", max_ngram_order=n, effective_order=True) for n in (1, 4)
+    }
+    for text, example in zip(answers, examples, strict=True):
+        scores = {name: one.sentence_score(text, list(example.answers)).score for name, one in bleu.items()}
+        scores["Rouge-L"] = 100 * scorer.score_multi(list(example.answers), text)["rougeL"].fmeasure
+        scores["F1"] = 100 * metrics.answer_f1(example, text)
+        row = {"question": example.question, "answer": text, "expected": " / ".join(example.answers)}
+        rows.append(row | scores | {"apart": max(scores.values()) - min(scores.values())})
+    return pd.DataFrame(rows).sort_values("apart", ascending=False, kind="stable", ignore_index=True).round(1)

@@ -103,7 +103,7 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
             f"similarity needs at least 2 domains, found {listing}; give two files or more: notebooks 01 to 05 and 19 "
             "compare readers of several domains, and 06_a2d_main reads one"
         )
-    vectors, _ = _vectorise(questions_by_domain)
+    vectors, _ = vectorise(questions_by_domain)
     cosines = np.clip(vectors @ vectors.T, 0.0, 1.0)
     off_diagonal = 1 - np.eye(count)
     others = cosines * off_diagonal
@@ -120,20 +120,8 @@ def nearest(weights: dict[str, float], number: int) -> dict[str, float]:
     return {name: scale * weight for name, weight in weights.items() if name in largest}
 
 
-def shared_words(questions_by_domain: dict[str, list[str]], number: int = 6) -> dict[str, dict[str, str]]:
-    """Return for every two domains the words that add most to their cosine, most first."""
-    vectors, words = _vectorise(questions_by_domain)
-    rows = dict(zip(questions_by_domain, vectors, strict=True))
-
-    def shared(first: str, second: str) -> str:
-        products = rows[first] * rows[second] * (first != second)
-        best = np.argsort(-products, kind="stable")[:number]
-        return ", ".join(words[k] for k in best if products[k] > 0)
-
-    return {first: {second: shared(first, second) for second in rows} for first in rows}
-
-
-def _vectorise(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+def vectorise(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the TF-IDF vector of each domain's questions, of length 1, and the words. Raises DataError."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # here, because it takes a second to import
 
     vectorizer = TfidfVectorizer()

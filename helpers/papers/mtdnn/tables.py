@@ -175,6 +175,19 @@ def answers(preset: Preset) -> Plan:
     return {"scores": scores, "payload": {"cases": shown}, "notes": make_notes(preset)}
 
 
+def state_changes(record: Record) -> str:
+    """Say in one sentence how many answers the other tasks change for the better and for the worse."""
+    kinds = {kind: f"{BOTH}: {kind}" for kind in ("better", "worse")}
+    sums = {
+        kind: sum(s.value for s in record.scores if s.method == row) / len(record.seeds) for kind, row in kinds.items()
+    }
+    over = f"{len(record.seeds)} seed{'s' * (len(record.seeds) > 1)} of preset {record.preset}"
+    return (
+        f"{BOTH} answers {sums['better']:.1f} % of the test questions better than {QA} and "
+        f"{sums['worse']:.1f} % worse, over {over}."
+    )
+
+
 def make_notes(preset: Preset) -> list[str]:
     """State how the rows were made."""
     task, loop = find_question_task(preset), preset.training
