@@ -1,7 +1,7 @@
 """State the claims of stored records anew, without a training: python benchmarks/claims.py PRESET ...
 
-Scores and all else stay as they are. For the exhibits whose claims `STATED` makes from a record; run it when they
-change, then `python -m helpers figures`.
+Scores and all else stay as they are. Claims are those of the exhibits that `STATED` makes from a record, and what the
+regime cannot test is the preset's. Run it when these change, then `python -m helpers figures`.
 """
 
 import json
@@ -55,7 +55,12 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
 def restate(stored: dict[str, Any]) -> Record:
     """Return a record, read as JSON, with the claims that the code states today."""
     record = Record.model_validate({**stored, "claims": []})
-    changes: dict[str, Any] = {"claims": STATED[record.artefact](record)}
+    changes: dict[str, Any] = {
+        "untested": load_preset(record.preset, record.paper_key).untested.get(record.artefact, "")
+    }
+    if record.artefact not in STATED:
+        return Record.model_validate(stored).model_copy(update=changes)
+    changes["claims"] = STATED[record.artefact](record)
     if record.artefact in ("hrkd/table2", "hrkd/table3") and ALONE in record.rows:
         changes["untaught"] = ALONE
     return record.model_copy(update=changes)
@@ -63,14 +68,12 @@ def restate(stored: dict[str, Any]) -> Record:
 
 def main(*presets: str) -> None:
     """Write the records of presets whose claims have changed."""
-    for artefact in STATED:
-        for path in (paths.record(preset, artefact) for preset in presets):
-            if path.exists():
-                before = json.loads(path.read_text(encoding="utf-8"))
-                record = restate(before)
-                if before != record.model_dump():
-                    records.write(record)
-                    print(f"{path}: {len(before.get('claims', []))} claims before, {len(record.claims)} now")
+    for path in (path for preset in presets for path in sorted(paths.results(preset).glob("*/*.json"))):
+        before = json.loads(path.read_text(encoding="utf-8"))
+        record = restate(before)
+        if before != record.model_dump():
+            records.write(record)
+            print(f"{path}: {len(before.get('claims', []))} claims before, {len(record.claims)} now; {record.untested}")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,7 @@ class Record(Strict):
     baselines: list[Name] = optional([])  # methods that others are compared with
     untaught: Name | None = optional(None)  # the same student without a teacher: a taught baseline below it has failed
     claims: list[Claim] = optional([])
+    untested: str = optional("")  # what the regime lacks to test the claims
     scores: list[Score] = []
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)

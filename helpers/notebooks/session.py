@@ -31,12 +31,13 @@ from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
+from helpers.papers.export import check_export
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
 from helpers.results.stats import interval_over_passages
 
-WITHOUT_EFFECT = ("keep", "results")  # parameters that change no number
+WITHOUT_EFFECT = ("keep", "export", "results")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
 MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
@@ -161,6 +162,10 @@ def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsB
         if not names:
             raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
         check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
+    if form := options.get("export"):
+        if not folder:
+            raise ParameterError(f"{notebook}: export: no reader is kept; give a folder with -p keep")
+        check_export(form)
     if results := options.get("results"):  # of the report alone
         return preset, find_results(notebook, results)
     changed = [key for key in settings if settings[key] is not None]
@@ -170,7 +175,7 @@ def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsB
 
 
 def name_run(original: Preset, preset: Preset, changed: list[str], others: SettingsByKey) -> str:
-    """Name a run by its preset, with the keys ``changed`` that differ from the ``original`` and ``others`` behind a "+".
+    """Name a run by its preset, with the keys ``changed`` that differ from the ``original``, and ``others``, after "+".
 
     So "mini+seeds=2" is not taken for the preset's own results. What counts is content: a copy of the preset's own
     encoder or files changes nothing, and two encoders, files or folders of one name have two runs. Settings of the
@@ -348,6 +353,7 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
+        facts["untested"] = preset.untested.get(artefact, "")
         by_question, passages = parts.pop("questions", ({}, {}))
         if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}

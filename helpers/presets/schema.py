@@ -379,6 +379,8 @@ class Preset(Settings):
     warmup_per_seed: bool = False  # whether each seed draws them anew and trains its own reader of them (in IMM alone)
     # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.
     copies: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field({})
+    # By record, what its regime lacks to test the paper's claims, a fact of docs/regimes.md.
+    untested: dict[str, str] = Field({})
     data: DataSettings
     windows: WindowSettings
     training: TrainingSettings

@@ -17,6 +17,7 @@ NO_NUMBER = "no number in the paper"
 SMALLER, LESS_THAN_HALF = "smaller than reported", "less than half of what is reported"
 SUPPORTED_SMALLER = f"{SUPPORTED}, {SMALLER}"
 FAILED = "against a baseline that failed"
+UNTESTED = "not tested here"
 AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
@@ -181,9 +182,21 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
 
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family, apart for the tests against 0, against the paper's
-    difference and against half of it. A claim whose baseline `has_failed` is not supported. Raises ValueError where a
-    claim's rows share no seed.
+    difference and against half of it. A claim whose baseline `has_failed` is not supported. Claims of a record that is
+    ``untested`` are in no family. Raises ValueError where a claim's rows share no seed.
     """
+    tested = iter(judge_tested([record for record in paper if not record.untested]))
+    return [leave_untested(record) if record.untested else next(tested) for record in paper]
+
+
+def leave_untested(record: Record) -> list[Verdict]:
+    """Estimate the claims of a record whose regime cannot test them."""
+    tests = [decide(record, claim) for claim in record.claims]
+    return [Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, False) for test in tests]
+
+
+def judge_tested(paper: Sequence[Record]) -> list[list[Verdict]]:
+    """Do what `judge_all` does for records that are all tested."""
     tests = [decide(record, claim) for record in paper for claim in record.claims]
     first = find_first(tests)
     # Two tables may print other numbers for one difference of ours.

@@ -7,11 +7,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from helpers import extractive_qa, metrics
+from helpers import extractive_qa, metrics, paths
 from helpers.answering import save_reader
 from helpers.data.load import load_domains, question_set
 from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
+from helpers.papers.export import export_reader
 from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.measure import time_in_turns
 from helpers.papers.shared import Models
@@ -206,12 +207,14 @@ def state_foreign(preset: Preset) -> list[str]:
     return notes
 
 
-def keep_best_readers(models: Models, record: Record, folder: str) -> None:
+def keep_best_readers(models: Models, record: Record, folder: str, export: str = "") -> None:
     """Copy the best reader of each domain into a subfolder of ``folder``, in Hugging Face format with a README.md.
 
-    Print by how much it is better than those of the `BASELINES`.
+    With ``export`` there is an ONNX file, too. Print by how much each is better than those of the `BASELINES`.
     """
     payload = record.payload
     readers = {name: (payload["best"][name], one) for name, one in choose_readers(models, payload).items()}
     model_folders.keep_models(readers, folder, record, model_folders.USES["spans"], save_reader)
+    for name in readers if export else ():
+        export_reader(paths.expand(folder) / name)
     print(*state_choices(payload["best"], payload["differences"]), sep="\n")
