@@ -55,12 +55,10 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
 def restate(stored: dict[str, Any]) -> Record:
     """Return a record, read as JSON, with the claims that the code states today."""
     record = Record.model_validate({**stored, "claims": []})
-    changes: dict[str, Any] = {
-        "untested": load_preset(record.preset, record.paper_key).untested.get(record.artefact, "")
-    }
-    if record.artefact not in STATED:
-        return Record.model_validate(stored).model_copy(update=changes)
-    changes["claims"] = STATED[record.artefact](record)
+    stated = STATED[record.artefact](record) if record.artefact in STATED else Record.model_validate(stored).claims
+    changes: dict[str, Any] = {"claims": stated}
+    if stated:
+        changes["untested"] = load_preset(record.preset, record.paper_key).reason_untested(record.artefact)
     if record.artefact in ("hrkd/table2", "hrkd/table3") and ALONE in record.rows:
         changes["untaught"] = ALONE
     return record.model_copy(update=changes)

@@ -56,7 +56,7 @@ def test_regimes_and_the_grid_train_what_they_compare(results, monkeypatch, caps
 def test_stored_records_have_the_claims_that_are_stated_today(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     claims, number = benchmark("claims"), 0
-    for path in [path for name in claims.STATED for path in (ROOT / "results").glob(f"*/{name}.json")]:
+    for path in (ROOT / "results").glob("*/*/*.json"):
         stored = json.loads(path.read_text(encoding="utf-8"))
         assert claims.restate(stored).model_dump() == stored, f"{path}: run benchmarks/claims.py"
         number += 1

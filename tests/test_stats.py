@@ -18,6 +18,7 @@ from helpers.results.stats import (
     SUPPORTED,
     SUPPORTED_SMALLER,
     UNDECIDED,
+    UNTESTED,
 )
 
 T4 = 2.776445  # the t quantile of a 95 % interval with 4 degrees of freedom
@@ -187,6 +188,17 @@ def test_a_baseline_below_the_untaught_student_has_failed():
     assert outcome(certain, paper=paper) == FAILED and outcome(unsure, paper=paper) == SUPPORTED_SMALLER
     assert verdict(certain, above="U", below="A", untaught="U").outcome == REFUTED
     assert verdict(certain, above="A", below="U", untaught="U").outcome == SUPPORTED
+
+
+def test_claims_that_a_regime_cannot_test_have_no_verdict_and_are_in_no_family():
+    scores = rows(A=np.add(GAPS, 50), B=[50] * 5)
+    claims, reason = [Claim(text="so", **PAIR).model_dump()], "readers learn nothing"
+    tested, other = (record(f"imm/table{number}", scores, claims=claims) for number in (1, 2))
+    alone, beside = stats.judge(tested), stats.judge(tested, [other.model_copy(update={"untested": reason})])
+    assert [each.outcome for each in alone] == [SUPPORTED] and alone == beside
+    (left,) = stats.judge(other.model_copy(update={"untested": reason}), [tested])
+    assert (left.outcome, left.p, left.is_repeated) == (UNTESTED, None, False)
+    assert left.estimate.mean == pytest.approx(alone[0].estimate.mean)
 
 
 def test_a_margin_has_to_hold_the_whole_interval_and_can_be_refuted():

@@ -353,7 +353,7 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
-        facts["untested"] = preset.untested.get(artefact, "")
+        facts["untested"] = preset.reason_untested(artefact) if parts.get("claims") else ""
         by_question, passages = parts.pop("questions", ({}, {}))
         if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}

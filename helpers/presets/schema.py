@@ -379,8 +379,7 @@ class Preset(Settings):
     warmup_per_seed: bool = False  # whether each seed draws them anew and trains its own reader of them (in IMM alone)
     # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.
     copies: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{16}$")]] = Field({})
-    # By record, what its regime lacks to test the paper's claims, a fact of docs/regimes.md.
-    untested: dict[str, str] = Field({})
+    untested: dict[str, str] = Field({})  # by paper or record: why its claims cannot be tested (docs/regimes.md)
     data: DataSettings
     windows: WindowSettings
     training: TrainingSettings
@@ -414,6 +413,10 @@ class Preset(Settings):
             if section.is_generated or section.train_size:
                 preset = preset.changed(name, draw=section.draw + seed)
         return preset
+
+    def reason_untested(self, artefact: str) -> str:
+        """Return why the claims of a record cannot be tested with these settings; "" where they can."""
+        return self.untested.get(artefact) or self.untested.get(artefact.partition("/")[0], "")
 
     def changed(self, section: str, **values: object) -> Self:
         """Return the preset with other values of one section, such as ``changed("imm", max_rounds=1)``."""
