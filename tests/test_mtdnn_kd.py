@@ -149,6 +149,18 @@ def test_a_score_is_the_mean_of_the_metrics_of_a_task(models):
     assert score.value == pytest.approx(100 * ((classes == labels).mean() + f1) / 2, abs=1e-4)
 
 
+def test_tuning_is_left_out_or_gentler_with_the_seeds_of_controls(models):
+    table = run(tables.tuning(smoke()))
+    rows = list(dict.fromkeys(score.method for score in table["scores"]))
+    assert rows == [f"{row}{form}" for row in (MTDNN, STUDENT) for form in (", before tuning", ", gentler tuning", "")]
+    assert [(claim.above, claim.below) for claim in table["claims"]] == [(rows[3], rows[0]), (rows[4], rows[1])]
+    varied = run(algorithm.vary_tuning(models))
+    before, gentle, tuned = (varied.first(row, 0) for row in rows[:3])
+    assert tuned.start is gentle.start is before and gentle.seed == tuned.seed
+    assert gentle.optim.learning_rate == tuned.optim.learning_rate / 4 and gentle.optim.epochs == tuned.optim.epochs
+    assert run(tables.tuning(smoke(control_seeds=0))) is None
+
+
 def test_claims_are_about_the_tasks_of_the_preset():
     *_, fewer = tables.state_claims(smoke(**{"tasks.train_size": 0}))  # the miniature tasks in their own sizes
     assert (fewer.columns, fewer.than, fewer.than_columns) == (["RTE"], [STUDENT, MTDNN], ["MNLI"])

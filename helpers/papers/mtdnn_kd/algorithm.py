@@ -79,16 +79,21 @@ def mt_dnn_training(preset: Preset, seed: int, number: int, label: str = "MT-DNN
     return task_training(preset, label, preset.tasks.tasks, seed=model_seed, dropout=dropout, **teaching)
 
 
-def tuning_training(label: str, task: str, model: Training, *, fresh: bool = False) -> Training:
-    """Return the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3)."""
-    settings, changes = model.preset.mtdnn_kd, {"epochs": model.preset.mtdnn_kd.tuning_epochs}
-    if settings.tuning_learning_rate:
-        changes["learning_rate"] = settings.tuning_learning_rate
+def tuning_training(
+    label: str, task: str, model: Training, *, fresh: bool = False, gentleness: float = 1.0
+) -> Training:
+    """Return the fine-tuning of a model on one task (section 2.1), with a ``fresh`` head in an ensemble (section 3).
+
+    The learning rate is divided by ``gentleness``.
+    """
+    settings, rate = model.preset.mtdnn_kd, model.preset.training.learning_rate
+    changes = {"epochs": settings.tuning_epochs, "learning_rate": (settings.tuning_learning_rate or rate) / gentleness}
     parts = {"seed": model.seed, "dropout": model.model.dropout, "start": model, "fresh": fresh}
     return task_training(model.preset, f"{label} on {task}, from {model.label}", [task], **parts, **changes)
 
 
 SINGLE, MTDNN, STUDENT, ENSEMBLE = "BERT", "MT-DNN", "MT-DNN_KD", "MT-DNN-ensemble"
+UNTUNED, GENTLER, GENTLENESS = "before tuning", "gentler tuning", 4.0  # not in the paper
 SOFT_ALONE, UNLABELLED = "MT-DNN_KD, soft targets alone", "MT-DNN_KD, unlabelled texts too"  # not in the paper
 
 
@@ -150,6 +155,23 @@ def choose_students(preset: Preset, seed: int) -> dict[str, tuple[list[str], flo
         if any(examples_of(preset, task, "unlabelled") for task in list_taught(preset)):
             rows[UNLABELLED] = (["train", "unlabelled"], settings.kd_weight)
     return rows
+
+
+def vary_tuning(models: Models) -> Plan:
+    """Tune MT-DNN and the student not at all, and gently (not in the paper). Returns `Models` with both and as tuned.
+
+    They have the seeds of the controls.
+    """
+    varied = Models(models.preset)
+    for row in [row for row in (MTDNN, STUDENT) if row in models.by_row]:
+        for seed in [seed for seed in models.by_row[row] if seed < models.preset.control_seeds]:
+            tuned, gentler = models.by_row[row][seed], f"{row}, {GENTLER}"
+            starts = {task: model.start for task, (model,) in tuned.items()}
+            gentle = {t: tuning_training(gentler, t, start, gentleness=GENTLENESS) for t, start in starts.items()}
+            for name, of_task in {f"{row}, {UNTUNED}": starts, gentler: gentle, row: tuned}.items():
+                varied.add(name, seed, of_task)
+    yield [model for _, _, _, (model,) in varied]
+    return varied
 
 
 def train_models(preset: Preset) -> Plan:

@@ -11,13 +11,17 @@ from helpers.papers import shared
 from helpers.papers.measure import count_examples
 from helpers.papers.mtdnn_kd.algorithm import (
     ENSEMBLE,
+    GENTLENESS,
+    GENTLER,
     MTDNN,
     SINGLE,
     STUDENT,
     UNLABELLED,
+    UNTUNED,
     list_choosers,
     list_taught,
     train_models,
+    vary_tuning,
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import Preset
@@ -116,6 +120,27 @@ def table3(preset: Preset) -> Plan:
     facts = [*make_notes(preset), "averages are over columns, so a task of two metrics counts twice"]
     if NOT_PRINTED in preset.tasks.tasks:
         facts.append(f"claims leave out {NOT_PRINTED}, which the paper's table does not have; AVE. includes it")
+    return {"scores": scores, "baselines": [MTDNN], "claims": claims, "notes": facts}
+
+
+def tuning(preset: Preset) -> Plan:
+    """Make our table of MT-DNN and the student before tuning, after a gentle one and after the paper's.
+
+    None where the preset has no control seeds.
+    """
+    varied = yield from vary_tuning((yield from train_models(preset)))
+    if not varied.by_row:
+        return None
+    scores = [
+        Score(method=row, column=task, seed=seed, value=main_score(by_metric))
+        for row, task, seed, by_metric in (yield from score_tests(varied, varied.by_row))
+    ]
+    claims = [
+        shared.state_better(*(f"{row}, {form}" for row in (STUDENT, MTDNN)), control=True)
+        for form in (UNTUNED, GENTLER)
+        if STUDENT in varied.by_row
+    ]
+    facts = [f"{GENTLER}: the learning rate divided by {GENTLENESS:g}"]
     return {"scores": scores, "baselines": [MTDNN], "claims": claims, "notes": facts}
 
 
