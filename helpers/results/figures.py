@@ -37,6 +37,7 @@ MARKS = {
     stats.LESS_THAN_HALF: "≪",
     stats.REFUTED: "✗",
     stats.UNDECIDED: "○",
+    stats.UNTESTED: "–",
 }
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}

@@ -91,6 +91,7 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
 def describe_verdict(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
     outcome, printed, ours = state_verdict(record, verdict)
+    outcome += f", as {record.untested}" * bool(record.untested)
     return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
