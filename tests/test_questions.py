@@ -473,6 +473,13 @@ def test_bad_file(tmp_path, content, says):
     assert says in message and max(map(len, message.split("\n"))) <= 500
 
 
+def test_rows_that_are_rejected_for_one_reason_share_a_line(tmp_path):
+    (tmp_path / "a.csv").write_text("context,question,answer\n" + "In Paris,Where?,Paris\n" * 150)
+    head, line = error_of(tmp_path / "a.csv").split("\n")
+    assert head == "150 of 150 records rejected:"
+    assert line.startswith("  line 2 and 149 more: the column 'answer_start' beside 'answer' is missing")
+
+
 def test_rows_that_are_rejected_are_listed_and_counted(tmp_path):
     bad = [question(f"bad{n}", answers=[("Paris" * 200, n)]) for n in range(1234)]
     lines = error_of(write_squad(tmp_path / "a.json", (CONTEXT, [question(), *bad]))).split("\n")

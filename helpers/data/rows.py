@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -251,7 +251,7 @@ def parse_each(
 
     With ``notes``, at most a share `REJECTED_SHARE` of them is left out instead, and counted there.
     """
-    rows, parsed, rejected = list(rows), [], []
+    rows, parsed, rejected = list(rows), [], {}  # the places of each problem
     for where, content in rows:
         try:
             if isinstance(content, Exception):
@@ -259,17 +259,24 @@ def parse_each(
             if (result := parse(where, content)) is not None:
                 parsed.append(result)
         except (ValueError, RecursionError) as error:  # DataError and pydantic's ValidationError are ValueErrors
-            rejected.append(" ".join(f"{where}: {_explain(error)}".split())[:LINE])
-    if rejected and notes is not None and len(rejected) <= REJECTED_SHARE * len(rows):
-        number = f"{len(rejected):,} of {len(rows):,} records rejected and left out"
-        notes.append(f"{printable(str(path).rpartition('/')[2])}: {number}, such as {rejected[0]}")
+            rejected.setdefault(" ".join(_explain(error).split()), []).append(where)
+    lines = [_list_places(places, problem) for problem, places in rejected.items()]
+    number = sum(map(len, rejected.values()))
+    counted = f"{number:,} of {len(rows):,} records rejected"
+    if rejected and notes is not None and number <= REJECTED_SHARE * len(rows):
+        notes.append(f"{printable(str(path).rpartition('/')[2])}: {counted} and left out, such as {lines[0]}")
     elif rejected:
-        more = [f"and {len(rejected) - MAX_REJECTED:,} more"] * (len(rejected) > MAX_REJECTED)
-        head = f"{path}: {len(rejected):,} of {len(rows):,} records rejected:"
-        raise DataError("\n  ".join([head, *rejected[:MAX_REJECTED], *more]))
+        unlisted = sum(map(len, list(rejected.values())[MAX_REJECTED:]))
+        more = [f"and {unlisted:,} more"] * (unlisted > 0)
+        raise DataError("\n  ".join([f"{path}: {counted}:", *lines[:MAX_REJECTED], *more]))
     if not parsed:
         raise DataError(f"{path}: has no usable record; give a file with some")
     return parsed
+
+
+def _list_places(places: Sequence[object], problem: str) -> str:
+    others = f" and {len(places) - 1:,} more" if len(places) > 1 else ""
+    return f"{places[0]}{others}: {problem}"[:LINE]
 
 
 def _explain(error: Exception) -> str:
