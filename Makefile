@@ -37,8 +37,15 @@ soak: $(STAMP)
 	$(RUN) benchmarks/soak.py --kills 60
 	$(RUN) benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main
 
+# git sees notebooks as they were before they ran (.gitattributes), and the sidebar shows their whole names.
+SAVED := $(addprefix metadata.language_info.,codemirror_mode file_extension mimetype nbconvert_exporter pygments_lexer version)
+NAMES := {"@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": false}}
 jupyter: $(STAMP)
-	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
+	-git config filter.nbstripout.clean "$(RUN) -m nbstripout --keep-id --extra-keys '$(SAVED)'"
+	mkdir -p $(VENV)/share/jupyter/lab/settings
+	echo '$(NAMES)' > $(VENV)/share/jupyter/lab/settings/overrides.json
+	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks \
+		--FileContentsManager.post_save_hook=helpers.notebooks.saving.refresh_git $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # On a machine with a GPU: its tests, and the speed of trainings beside that of Trainer.
 #   make gpu DATA=path/to/domains ENCODER=path/to/encoder
@@ -53,7 +60,7 @@ gpu-bundle: $(STAMP)
 
 figures: $(STAMP)
 	for preset in mini study lab lab-large; do \
-		$(RUN) -m helpers figures --preset $$preset || exit 1; \
+		$(RUN) -m helpers figures --publish --preset $$preset || exit 1; \
 	done
 
 lint: $(STAMP)
