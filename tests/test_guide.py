@@ -1,4 +1,4 @@
-"""The guide's own code: another method in notebook 19, and another paper."""
+"""The guide's own code: another method in notebook 18, and another paper."""
 
 import importlib
 import re
@@ -38,7 +38,7 @@ def install(monkeypatch):
 
 
 def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
-    module, line = blocks("Add a method to notebook 19")
+    module, line = blocks("Add a method to notebook 18")
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))

@@ -38,7 +38,7 @@ def run_name_of(notebook, parameters):
         ("02_imm_main", {"preset": "lab", "encoder": "bert-base-uncased"}, "lab+encoder=bert-base-uncased"),
         ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+mnemonic.glove=glove.txt"),
         ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
-        ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
+        ("18_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
         (
             "02_imm_main",
             {"preset": "smoke", "max_rounds": 2, "annealing": "half"},
@@ -239,7 +239,7 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file.txt").write_text(name)
-    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "warmup_data")):
+    for notebook, name in (("06_a2d_main", "glove"), ("18_your_domains", "warmup_data")):
         first, second = (
             run_name_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two")
         )
@@ -249,8 +249,8 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
 def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Mix").mkdir()  # no method is a folder
-    assert run_name_of_lab("19_your_domains", methods="Mix") == "lab+methods=Mix"
-    both, combined = (run_name_of_lab("19_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
+    assert run_name_of_lab("18_your_domains", methods="Mix") == "lab+methods=Mix"
+    both, combined = (run_name_of_lab("18_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
     assert both != combined and both.startswith("lab+methods=IMM-A2D-")
 
 
@@ -296,7 +296,7 @@ LAB = {
     "10_hrkd_main": {"mnli_dir": "data/nlu/mnli-genres", "reviews_dir": "data/nlu/amazon-reviews"},
     "13_mtdnn_kd_main": {"tasks_dir": "data/nlu"},
     "15_mtdnn_main": {"data_dir": "data/qa", "tasks_dir": "data/nlu"},
-    "19_your_domains": {"data_dir": "data/qa"},
+    "18_your_domains": {"data_dir": "data/qa"},
 }
 
 
