@@ -261,6 +261,12 @@ def describe_error(error: Exception) -> str:
     return f"FAILED: {type(error).__name__}: {error}"
 
 
+def is_widget(output: nbformat.NotebookNode) -> bool:
+    """Take the widget out of an output; return whether it has nothing else that can be seen without a kernel."""
+    data = output.get("data", {})
+    return data.pop(WIDGET, None) is not None and {*data} <= {"text/plain"}
+
+
 def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
     """Execute one notebook; strip progress bars and papermill's metadata from the copy."""
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
@@ -275,5 +281,5 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+            cell.outputs = [output for output in cell.outputs if not is_widget(output)]
     nbformat.write(executed, output)

@@ -37,7 +37,7 @@ from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
 from helpers.results.stats import interval_over_passages
 
-WITHOUT_EFFECT = ("keep", "export", "results")  # parameters that change no number
+WITHOUT_EFFECT = ("keep", "export", "results", "reader")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
 MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
