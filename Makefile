@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE  # every process would compile thousands of modules anew
 
-.PHONY: look reproduce study test test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
+.PHONY: look reproduce study test canary test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
 
 # IMM's first round, in 2 minutes.
 look: $(STAMP)
@@ -21,6 +21,15 @@ study: $(STAMP)
 
 test: $(STAMP)
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The tests with the newest versions of all packages, in an environment that is made anew and removed.
+canary:
+	rm -rf .venv-canary
+	$(PYTHON) -m venv .venv-canary
+	.venv-canary/bin/python -m pip install --quiet --editable ".[dev]"
+	.venv-canary/bin/python -m pip freeze | grep -iE "^(torch|transformers|papermill)="
+	.venv-canary/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	rm -rf .venv-canary
 
 # What needs a package that few need, and is skipped without it: trainings on Ray.
 test-extras: $(STAMP)
