@@ -1,4 +1,4 @@
-# make look | reproduce | study | test | test-extras | browser | soak | jupyter | gpu | figures | lint. Every target sets up
+# make look | reproduce | study | test | canary | test-extras | browser | soak | jupyter | gpu | figures | lint. Every target sets up
 # what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
