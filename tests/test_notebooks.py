@@ -264,7 +264,7 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
-OWN = {"preset", "results", "shown", "reader", "keep", "changes"}  # that stand for no key of a preset
+OWN = {"preset", "results", "shown", "reader", "keep", "export", "changes"}  # that stand for no key of a preset
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
