@@ -1,4 +1,4 @@
-# make look | reproduce | study | test | test-extras | browser | soak | jupyter | gpu | figures | lint. Every target sets up
+# make look | reproduce | study | test | canary | test-extras | browser | soak | jupyter | gpu | figures | lint. Every target sets up
 # what it needs first.
 PYTHON ?= python3.11
 VENV := .venv
@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 STAMP := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE  # every process would compile thousands of modules anew
 
-.PHONY: look reproduce study test test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
+.PHONY: look reproduce study test canary test-extras browser soak jupyter gpu gpu-bundle figures lint lock clean
 
 # IMM's first round, in 2 minutes.
 look: $(STAMP)
@@ -21,6 +21,15 @@ study: $(STAMP)
 
 test: $(STAMP)
 	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The tests with the newest versions of all packages, in an environment that is made anew and removed.
+canary:
+	rm -rf .venv-canary
+	$(PYTHON) -m venv .venv-canary
+	.venv-canary/bin/python -m pip install --quiet --editable ".[dev]"
+	.venv-canary/bin/python -m pip freeze | grep -iE "^(torch|transformers|papermill)="
+	.venv-canary/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	rm -rf .venv-canary
 
 # What needs a package that few need, and is skipped without it: trainings on Ray.
 test-extras: $(STAMP)
@@ -37,8 +46,15 @@ soak: $(STAMP)
 	$(RUN) benchmarks/soak.py --kills 60
 	$(RUN) benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main
 
+# git sees notebooks as they were before they ran (.gitattributes), and the sidebar shows their whole names.
+SAVED := $(addprefix metadata.language_info.,codemirror_mode file_extension mimetype nbconvert_exporter pygments_lexer version)
+NAMES := {"@jupyterlab/filebrowser-extension:browser": {"showLastModifiedColumn": false}}
 jupyter: $(STAMP)
-	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks
+	-git config filter.nbstripout.clean "$(RUN) -m nbstripout --keep-id --extra-keys '$(SAVED)'"
+	mkdir -p $(VENV)/share/jupyter/lab/settings
+	echo '$(NAMES)' > $(VENV)/share/jupyter/lab/settings/overrides.json
+	$(VENV)/bin/jupyter lab --ServerApp.root_dir=. --LabApp.default_url=/lab/tree/notebooks \
+		--FileContentsManager.post_save_hook=helpers.notebooks.saving.refresh_git $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # On a machine with a GPU: its tests, and the speed of trainings beside that of Trainer.
 #   make gpu DATA=path/to/domains ENCODER=path/to/encoder
@@ -53,7 +69,7 @@ gpu-bundle: $(STAMP)
 
 figures: $(STAMP)
 	for preset in mini study lab lab-large; do \
-		$(RUN) -m helpers figures --preset $$preset || exit 1; \
+		$(RUN) -m helpers figures --publish --preset $$preset || exit 1; \
 	done
 
 lint: $(STAMP)

@@ -1,10 +1,12 @@
 """State the claims of stored records anew, without a training: python benchmarks/claims.py PRESET ...
 
 Scores and all else stay as they are. Claims are those of the exhibits that `STATED` makes from a record, and what the
-regime cannot test is the preset's. Run it when these change, then `python -m helpers figures`.
+regime cannot test is the preset's. Run it when these change, then
+`python -m helpers figures --publish`.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, get_args
@@ -65,7 +67,8 @@ def restate(stored: dict[str, Any]) -> Record:
 
 
 def main(*presets: str) -> None:
-    """Write the records of presets whose claims have changed."""
+    """Write the committed records of presets whose claims have changed."""
+    os.environ.setdefault("HELPERS_RESULTS", str(paths.published("")))
     for path in (path for preset in presets for path in sorted(paths.results(preset).glob("*/*.json"))):
         before = json.loads(path.read_text(encoding="utf-8"))
         record = restate(before)

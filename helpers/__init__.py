@@ -1,6 +1,51 @@
-"""Knowledge distillation for reading comprehension: five papers over one thin package."""
+"""Knowledge distillation for question answering and text classification: five papers over one thin package.
+
+These names are public, each imported when it is asked for. All others are private by convention: they may change.
+
+Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
+
+>>> load_reader("models/legal").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
+'Ada Bell'
+>>> run(["02"], {"preset": "mini", "seeds": 5})  # 0: all notebooks succeeded
+0
+>>> metrics.f1("Ada", ["Ada Bell"])
+0.6666666666666666
+
+Losses are functions of tensors, a value per example. Those on spans take start and end, here of a window of 3 tokens:
+
+>>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
+>>> teacher = torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([[0.0, 3.0, 0.0]])
+>>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)
+>>> gold_divergence(student, teacher, gold, mask)  # IMM, Eqs. 5 and 9
+tensor([0.0300])
+>>> soft_cross_entropy(student, tuple(side.softmax(-1) for side in teacher), mask, 1.0)  # A2D, section 3.1
+tensor([0.8413])
+>>> confusion_margin(student, gold, (torch.tensor([2]), torch.tensor([2])))  # A2D, section 3.2
+tensor([0.])
+>>> attention_distance(torch.zeros(1, 2, 2), torch.ones(1, 2, 2))  # A2D, section 3.3
+tensor([2.])
+>>> level_distance(torch.zeros(1, 3, 4), torch.ones(1, 3, 4), mask)  # HRKD, Eqs. 1 and 4
+tensor([1.])
+>>> class_cross_entropy(torch.zeros(1, 2), torch.zeros(1, 2), 1.0)  # HRKD, Eq. 2
+tensor([0.6931])
+>>> score_distance((torch.zeros(1, 1, 3, 2),) * 2, (torch.ones(1, 1, 3, 2),) * 2, mask, mask)  # HRKD, Eq. 3
+tensor([4.])
+>>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
+tensor([0.6931])
+
+Train any model by any loss. Batches are whatever has a length and ``micro_batches``, such as the parts of a `Training`:
+
+>>> preset = load_preset("smoke")
+>>> task = single_readers(preset, 0)["news"]  # a Training: what a result depends on
+>>> batches = task.batches()
+>>> batches.teachers.append(lambda batch: {"teacher_start": torch.zeros(batch["input_ids"].shape)})  # see Teacher
+>>> settings = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=1)
+>>> fit(task.build(), batches, task.loss, settings, seed=0).steps == len(batches)
+True
+"""
 
 import os
+from importlib import import_module
 
 # Threads that wait sleep instead of spinning: where other programs want the cores, spinning makes a step several times
 # as slow. Read when torch loads its OpenMP runtime, GNU's or (the second) LLVM's and Intel's; workers inherit both.
@@ -9,11 +54,34 @@ os.environ.setdefault("KMP_BLOCKTIME", "0")
 
 __version__ = "1.0.0"
 
+PUBLIC = {  # by name: the module, or its function or class, as torch and transformers take seconds to import
+    "load_reader": "helpers.answering:load_reader",
+    "run": "helpers.notebooks.runner:run_notebooks",
+    "metrics": "helpers.metrics:",
+    "load_preset": "helpers.presets.load:load_preset",
+    "fit": "helpers.loop:fit",
+    "TrainingSettings": "helpers.presets.schema:TrainingSettings",
+    "Training": "helpers.training:Training",
+    "Teacher": "helpers.training:Teacher",
+    "single_readers": "helpers.papers.imm.algorithm:single_readers",
+    "gold_divergence": "helpers.papers.imm.losses:gold_divergence",
+    "soft_cross_entropy": "helpers.papers.a2d.losses:soft_cross_entropy",
+    "confusion_margin": "helpers.papers.a2d.losses:confusion_margin",
+    "attention_distance": "helpers.papers.a2d.losses:attention_distance",
+    "level_distance": "helpers.papers.hrkd.losses:level_distance",
+    "class_cross_entropy": "helpers.papers.hrkd.losses:class_cross_entropy",
+    "score_distance": "helpers.papers.hrkd.losses:score_distance",
+    "soft_target_cross_entropy": "helpers.papers.mtdnn_kd.losses:soft_target_cross_entropy",
+}
+__all__ = list(PUBLIC)
+
 
 def __getattr__(name: str) -> object:
-    """``load_reader``, imported when it is asked for, as torch and transformers take seconds."""
-    if name != "load_reader":
+    if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from helpers.answering import load_reader
+    module, _, attribute = PUBLIC[name].partition(":")
+    return getattr(import_module(module), attribute) if attribute else import_module(module)
 
-    return load_reader
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *PUBLIC})

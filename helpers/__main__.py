@@ -7,6 +7,7 @@ import os
 import sys
 from io import TextIOWrapper
 
+from helpers import paths
 from helpers.errors import UserError
 
 # Each command imports what it needs, because torch and transformers take seconds to import.
@@ -29,8 +30,6 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 def check_notebooks() -> None:
     """Raise UserError where there are no notebooks."""
-    from helpers import paths
-
     if not paths.NOTEBOOKS.is_dir():
         raise UserError(f"{paths.NOTEBOOKS}: expected notebooks, found none; pip install a clone with --editable")
 
@@ -38,7 +37,7 @@ def check_notebooks() -> None:
 def redraw(arguments: argparse.Namespace) -> int:
     """Redraw the figures and the report of a preset, or of one folder of results; return the exit status."""
     check_notebooks()
-    from helpers import papers, paths, records
+    from helpers import papers, records
     from helpers.notebooks import runner
     from helpers.presets.load import PRESET_NAMES, load_preset
     from helpers.results import report
@@ -46,10 +45,10 @@ def redraw(arguments: argparse.Namespace) -> int:
     preset = arguments.preset or "mini"
     run_name = load_preset(preset).name if preset.endswith(".toml") else preset
     if not records.read_all(run_name):
-        others = sorted(folder.name for folder in paths.results("").glob(f"{glob.escape(run_name)}+*"))
+        others = [folder.name for folder in paths.find_results("", f"{glob.escape(run_name)}+*")]
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
         raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
-    if any(run_name in presets for presets in report.WORLDS.values()) and "HELPERS_RESULTS" not in os.environ:
+    if any(run_name in presets for presets in report.WORLDS.values()) and paths.results("") == paths.published(""):
         report.update_readme(papers.list_papers())
     parameters = {"preset": preset} if preset in PRESET_NAMES or run_name != preset else {"results": run_name}
     return runner.run_notebooks([runner.REPORT], parameters, force=True)
@@ -66,6 +65,7 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=text, description=text)
         command.add_argument("--preset", help=f"{presets} (default: mini, or that of the notebooks that are named)")
+        command.add_argument("--publish", action="store_true", help="write the committed results, not results/local")
         command.set_defaults(function=function)
     command.add_argument("notebooks", nargs="*", help="such as 02_imm_main, or 02 for short (default: all)")
     pair = {"nargs": 2, "action": "append", "default": [], "metavar": ("NAME", "VALUE")}
@@ -89,6 +89,8 @@ def main(arguments: list[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone
+    if parsed.publish:
+        os.environ["HELPERS_RESULTS"] = str(paths.published(""))
     if not sys.stderr.isatty():
         os.environ.setdefault("TQDM_DISABLE", "1")  # a bar in a log is a line a second
     try:

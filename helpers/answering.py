@@ -202,7 +202,7 @@ def load_reader(model: Path | str) -> TrainedReader:
     """
     folders = find_models(str(model))
     if len(folders) > 1:
-        shown = ", ".join(str(folder.parent.relative_to(paths.results(""))) for folder in folders[:3])
+        shown = ", ".join(str(folder.parent.relative_to(paths.trainings())) for folder in folders[:3])
         problem = f"{len(folders)} trainings begin with {str(model)!r}, such as {shown}"
         raise EncoderError(f"{problem}; give more of the name, or the folder")
     place = str(folders[0] if folders else model)
@@ -220,7 +220,7 @@ def find_models(name: str) -> list[Path]:
     """
     if paths.find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
         return []
-    folders = sorted(paths.results("").glob(f"*/models/{name}*/model"))
+    folders = sorted(paths.trainings().glob(f"*/models/{name}*/model"))
     return list({folder.parent.name: folder for folder in folders}.values())
 
 

@@ -161,7 +161,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
 
 def _do_all(schedule: Schedule, settings: EngineSettings) -> dict[str, Exception]:
     """Do the pending tasks of a schedule. Return the errors of those that failed, by key."""
-    check_locks(paths.results("").resolve())
+    check_locks(paths.trainings().resolve())
     running: dict[Future, Task] = {}
     failed: dict[str, Exception] = {}
     suspected: set[str] = set()  # tasks that were running when a worker died: each runs alone, to see which one it was
@@ -251,7 +251,7 @@ def submit(settings: EngineSettings, task: Task, at_once: int) -> Future:
         return _do_here(task, share)
     if settings.kind == "local":
         start_fork_server(type(task).__module__)
-    results = str(paths.results("").resolve())
+    results = str(paths.trainings().resolve())
     try:
         return workers(settings).submit(do_there, task, share, results)
     except BrokenExecutor:  # a worker was killed, often for memory: those that stay are of no use

@@ -47,7 +47,7 @@ def unwritten(what: str, error: Exception) -> OSError:
     advice = "; free some space and run again" if full else ""
     if isinstance(error, PermissionError) and error.filename:
         path, owner = owner_of(Path(error.filename))
-        is_result = Path(error.filename).resolve().is_relative_to(paths.results("").resolve())
+        is_result = Path(error.filename).resolve().is_relative_to(paths.trainings().resolve())
         choice = ", or set HELPERS_RESULTS to another folder" if is_result else ""
         advice = f"; {path} belongs to {owner}: ask for permission to write{choice}"
     return OSError(f"cannot {what}: {error}{'' if advice in str(error) else advice}")

@@ -41,12 +41,32 @@ def public_name(place: str) -> str:
     return path.name if path.is_absolute() or ".." in path.parts else place
 
 
-def results(run_name: str) -> Path:
-    """The folder of what runs leave, below HELPERS_RESULTS where that is set.
+# ``run_name`` below is a preset's name, with other settings behind a "+" if there are any.
 
-    ``run_name`` is a preset's name, with other settings behind a "+" if there are any, here and below.
+
+def published(run_name: str) -> Path:
+    """The folder of the results that are committed."""
+    return ROOT / "results" / run_name
+
+
+def results(run_name: str) -> Path:
+    """The folder that a run writes to: below results/local, not in git, or HELPERS_RESULTS where that is set."""
+    return Path(os.environ.get("HELPERS_RESULTS") or published("local")) / run_name
+
+
+def find_results(run_name: str, pattern: str) -> list[Path]:
+    """List the results that match a pattern, by name: those of local runs, and the committed ones they lack.
+
+    With HELPERS_RESULTS only that folder counts.
     """
-    return Path(os.environ.get("HELPERS_RESULTS") or ROOT / "results") / run_name
+    folders = [results(run_name)] if os.environ.get("HELPERS_RESULTS") else [published(run_name), results(run_name)]
+    by_name = {file.relative_to(folder): file for folder in folders for file in folder.glob(pattern)}
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def trainings() -> Path:
+    """The folder whose subfolders have the cached trainings, the same for local and committed results."""
+    return Path(os.environ.get("HELPERS_RESULTS") or published(""))
 
 
 def record(run_name: str, artefact: str, suffix: str = "json") -> Path:
@@ -56,7 +76,7 @@ def record(run_name: str, artefact: str, suffix: str = "json") -> Path:
 
 def models(run_name: str) -> Path:
     """The folder of the cached trainings (not in git), whatever else differs from the preset."""
-    return results(run_name.partition("+")[0]) / "models"
+    return trainings() / run_name.partition("+")[0] / "models"
 
 
 def notebooks(run_name: str) -> Path:

@@ -213,5 +213,5 @@ def read(path: str | Path) -> Record:
 
 def read_all(preset: str, paper: str = "*") -> list[Record]:
     """Read all records of a preset, or those of a paper, by name. Empty when nothing has run yet."""
-    others = paths.models(preset), paths.notebooks(preset)
-    return [read(file) for file in sorted(paths.results(preset).glob(f"{paper}/*.json")) if file.parent not in others]
+    files = paths.find_results(preset, f"{paper}/*.json")
+    return [read(file) for file in files if file.parent.name not in ("models", "notebooks")]

@@ -89,7 +89,11 @@ class Model:
 
 
 class Teacher(Protocol):
-    """What a training learns from besides labels. It may hold tasks."""
+    """What a training learns from besides labels. It may hold tasks.
+
+    There are `DomainTeachers` (IMM), `EnsembleTargets` (A2D), `LayerTeacher` and `TextWeights` (HRKD), `SoftTargets`
+    (MT-DNN with distillation) and `StoredTeachers` (any reader, for your domains).
+    """
 
     def add_to(self, batches: Batches, training: Training) -> None:
         """Let the batches hold the teacher's outputs, by names that begin with "teacher_"."""

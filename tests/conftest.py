@@ -12,6 +12,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 ROOT = Path(__file__).parents[1]
+os.environ.setdefault("HELPERS_RESULTS", str(ROOT / "results"))  # the committed ones, whatever was run here
 SHARED = ROOT.parent / "shared"
 
 

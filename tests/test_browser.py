@@ -96,13 +96,13 @@ def test_the_playground_runs_from_the_menu_and_answers_a_question_of_ones_own(br
             break
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert [output.evalue for output in outputs if output.output_type == "error"] == []
-    for name, text in {"question": "Who leads Gamma?", "context": "Ada Bell leads Gamma."}.items():
+    for name, text in {"question": "Who leads Gamma?", "passage": "Ada Bell leads Gamma."}.items():
         box = page.locator(".widget-textarea", has_text=name).first.locator("textarea")
         box.scroll_into_view_if_needed()
         box.fill(text)
         box.blur()
-    page.get_by_role("button", name="Run Interact", exact=True).first.click()
-    answer = page.locator(".jp-OutputArea-output", has_text="Who leads Gamma?").last
+    page.get_by_role("button", name="Ask", exact=True).first.click()
+    answer = page.locator(".widget-html", has_text="Who leads Gamma?").last
     answer.wait_for(timeout=60_000)
     answer.scroll_into_view_if_needed()
     page.screenshot(path=SHOTS / "playground.png")

@@ -1,4 +1,4 @@
-"""Notebook 19: readers of somebody's own domains by several methods, and the best of each."""
+"""Notebook 18: readers of somebody's own domains by several methods, and the best of each."""
 
 import json
 import re
@@ -47,8 +47,8 @@ def files(module_results):
 
 @pytest.fixture(scope="module")
 def preset(files):
-    """The preset of notebook 19 for these files."""
-    preset = preset_for("19_your_domains", str(files / "mine.toml"))
+    """The preset of notebook 18 for these files."""
+    preset = preset_for("18_your_domains", str(files / "mine.toml"))
     return with_settings(preset, {"data.folder": str(files / "files")})
 
 
@@ -74,7 +74,7 @@ def test_methods_are_selected_by_name():
 
 def make_job(files, **parameters):
     parameters |= {"preset": str(files / "mine.toml"), "data_dir": str(files / "files")}
-    return runner.make_job("19_your_domains", parameters)
+    return runner.make_job("18_your_domains", parameters)
 
 
 def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files):
@@ -89,7 +89,7 @@ def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files
 
 def test_the_control_with_equal_steps_is_trained_where_the_preset_has_one(preset):
     two = (preset.model_copy(update={"methods": "Mix", "control_seeds": number}) for number in range(2))
-    _, notebook = papers.find_paper("19_your_domains")
+    _, notebook = papers.find_paper("18_your_domains")
     without, with_control = (engine.Schedule(notebook.make_plans(one, {})) for one in two)
     assert without.outcomes == {"your_domains.tables:side_by_side_equal": {}} and with_control.outcomes == {}
     assert without.tasks.keys() < with_control.tasks.keys()
@@ -107,7 +107,7 @@ def test_all_that_is_wrong_with_files_is_told_at_once(files, tmp_path):
     shutil.copytree(files / "files", tmp_path / "files")
     for name in ("empty", "void"):
         (tmp_path / f"files/{name}.json").write_text("")
-    preset = preset_for("19_your_domains", str(files / "mine.toml"))
+    preset = preset_for("18_your_domains", str(files / "mine.toml"))
     changed = with_settings(preset, {"data.folder": str(tmp_path / "files")})
     with pytest.raises(UserError) as error:
         load_domains(changed.data)
@@ -123,7 +123,7 @@ def test_a_language_that_the_encoder_does_not_know_is_named(preset, monkeypatch)
     assert re.match(r"my-news: the encoder cuts a word into 1\.\d pieces, so it may not know", news), trivia
 
 
-@pytest.mark.parametrize("page", ["data/README.md", "notebooks/19_your_domains.ipynb"])
+@pytest.mark.parametrize("page", ["data/README.md", "notebooks/18_your_domains.ipynb"])
 def test_the_file_of_three_questions_that_a_stranger_sees_first_is_one(page, tmp_path):
     text = (paths.ROOT / page).read_text(encoding="utf-8")
     if page.endswith("ipynb"):

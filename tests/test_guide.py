@@ -1,4 +1,4 @@
-"""The guide's own code: another method in notebook 19, and another paper."""
+"""The guide's own code: another method in notebook 18, another paper, and one loss in a loop of one's own."""
 
 import importlib
 import re
@@ -6,6 +6,7 @@ import sys
 from types import ModuleType
 
 import pytest
+import torch
 
 from helpers import engine, papers, paths
 from helpers.notebooks.session import Session
@@ -37,8 +38,27 @@ def install(monkeypatch):
     return add
 
 
+def test_a_loss_in_a_loop_of_ones_own_falls(monkeypatch):
+    monkeypatch.chdir(paths.ROOT)
+    (source,) = blocks("Use one loss in your own loop")
+    assert len(source.splitlines()) < 23
+    losses = []
+    watched = source.replace("    optimizer.step()\n", "    losses.append(loss.item())\n    optimizer.step()\n")
+    torch.manual_seed(0)
+    exec(watched, {"losses": losses})
+    assert len(losses) == 10 and losses[-1] < losses[0]
+
+
+def test_what_to_cite_is_in_the_citation_file():
+    stated = (paths.ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## Cite\n(.+?)^## ", GUIDE, re.MULTILINE | re.DOTALL)
+    title, author, version, licence = re.findall(r"= \{+([^{}]+)\}", section)
+    assert f'title: "{title}"' in stated and f"name: {author}" in stated
+    assert f"version: {version}" in stated and f"license: {licence}" in stated
+
+
 def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
-    module, line = blocks("Add a method to notebook 19")
+    module, line = blocks("Add a method to notebook 18")
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))

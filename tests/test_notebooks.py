@@ -156,13 +156,13 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
     files = [tmp_path / "general.json", tmp_path / "files/news/all.json"]
     parameters = question_files(tmp_path) | {"warmup_data": str(files[0])}
     for _ in range(2):
-        assert runner.run_notebooks(["19_your_domains"], dict(parameters)) == 0
+        assert runner.run_notebooks(["18_your_domains"], dict(parameters)) == 0
     printed = capsys.readouterr().out
     assert printed.count("news: news/all.json") == 1  # what is read, unless all is done
     assert printed.count("done before") == 2  # the notebook and the report
-    assert runner.run_notebooks(["19_your_domains"], dict(parameters), force=True) == 0
-    assert [name for name, _ in kernel.executed] == ["19_your_domains", "99_report"] * 2
-    job, of_report = runner.select_jobs(["19_your_domains"], parameters)
+    assert runner.run_notebooks(["18_your_domains"], dict(parameters), force=True) == 0
+    assert [name for name, _ in kernel.executed] == ["18_your_domains", "99_report"] * 2
+    job, of_report = runner.select_jobs(["18_your_domains"], parameters)
     for file in files:
         before = runner.fingerprint_of(job)
         write_examples(file, mini.load_domain("news", train_size=79).train)
@@ -175,7 +175,7 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
 @pytest.mark.slow
 def test_readers_of_your_own_files_by_one_notebook(results, tmp_path):
     parameters = question_files(tmp_path) | {"methods": "Mix IMM", "keep": str(tmp_path / "kept")}
-    assert runner.execute(runner.make_job("19_your_domains", parameters), force=False).endswith(" s")
+    assert runner.execute(runner.make_job("18_your_domains", parameters), force=False).endswith(" s")
     (file,) = results.glob("*/imm/your_domains.json")
     record = records.read(file)
     assert record.rows == ["Single", "Mix", "IMM", "best on validation"]
@@ -212,9 +212,9 @@ def test_there_is_no_report_where_every_notebook_failed(kernel, capsys):
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
     (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\ncontrol_seeds = 0\n[data]\nnarrative = ""\n')
-    assert runner.run_notebooks(["09_a2d_narrativeqa", "19_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
+    assert runner.run_notebooks(["09_a2d_narrativeqa", "18_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
     printed = capsys.readouterr().out
-    assert "09_a2d_narrativeqa: left out, as " in printed and "19_your_domains: left out, as the preset has" in printed
+    assert "09_a2d_narrativeqa: left out, as " in printed and "18_your_domains: left out, as the preset has" in printed
     assert [name for name, _ in kernel.executed] == ["99_report"]
 
 
@@ -246,7 +246,7 @@ def test_form_and_what_is_named(path):
     assert set(re.findall(r"[Nn]otebook (\d\d)", text)) <= {path.stem[:2] for path in NOTEBOOKS}
 
 
-WITHOUT = ("08_a2d_attention", "19_your_domains")  # notebooks of a paper without a loss or rule of their own
+WITHOUT = ("08_a2d_attention", "18_your_domains")  # notebooks of a paper without a loss or rule of their own
 WIDEST = 90  # characters of a diagram, which a cell of JupyterLab shows unbroken in a window of 1280 pixels
 OF_PAPERS = [card.name for paper in papers.list_papers()[1:] for card in paper.notebooks if card.name not in WITHOUT]
 
@@ -264,7 +264,7 @@ def test_a_notebook_begins_with_idea_diagram_equation_and_what_is_shown(name):
     assert all(len(line) <= WIDEST for line in "".join(diagram).splitlines())
 
 
-OWN = {"preset", "results", "shown", "keep", "changes"}  # that stand for no key of a preset
+OWN = {"preset", "results", "shown", "reader", "keep", "export", "changes"}  # that stand for no key of a preset
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -291,8 +291,8 @@ def test_parameters_are_keys_of_a_preset_with_its_types_or_the_notebooks_own(pat
         ("10_hrkd_main", "mnli_epochs", "hrkd.mnli_epochs"),
         ("02_imm_main", "data_dir", "data.folder"),
         ("10_hrkd_main", "mnli_train_size", "mnli.train_size"),
-        ("19_your_domains", "methods", "methods"),
-        ("19_your_domains", "keep", ""),
+        ("18_your_domains", "methods", "methods"),
+        ("18_your_domains", "keep", ""),
     ],
 )
 def test_what_a_parameter_sets_is_read_from_the_call_of_start(notebook, name, key):
@@ -372,22 +372,22 @@ def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp
     }.items():
         for make in (runner.make_job, lambda name, values: started(notebook=name, **values)):
             with pytest.raises(UserError, match=message):
-                make("19_your_domains", parameters | {"keep": keep})
+                make("18_your_domains", parameters | {"keep": keep})
     for notebook, name in (("10_hrkd_main", "books"), ("15_mtdnn_main", "CoLA")):
         (tmp_path / "kept" / name).mkdir()
         (tmp_path / "kept" / name / "config.json").write_text("mine")
         with pytest.raises(UserError, match=f"keep: .*kept/{name}: config.json was not kept there"):
             runner.make_job(notebook, {"preset": "smoke", "keep": str(tmp_path / "kept")})
-    runner.make_job("19_your_domains", parameters | {"keep": str(tmp_path / "new/models")})
+    runner.make_job("18_your_domains", parameters | {"keep": str(tmp_path / "new/models")})
     assert not (tmp_path / "new").exists() and not kernel.executed
 
 
 def test_two_notebooks_do_not_keep_models_of_one_name_in_one_folder(tmp_path):
     parameters = {"preset": "smoke", "keep": str(tmp_path / "kept")}
-    with pytest.raises(ParameterError, match="15_mtdnn_main and 19_your_domains would both keep 'encyclopedia'"):
-        runner.select_jobs(["15", "19"], parameters)
+    with pytest.raises(ParameterError, match="15_mtdnn_main and 18_your_domains would both keep 'encyclopedia'"):
+        runner.select_jobs(["15", "18"], parameters)
     assert len(runner.select_jobs(["10", "15"], parameters)) == 3
-    assert len(runner.select_jobs(["15", "19"], parameters | {"preset": "mini"})) == 3  # which leaves 19 out
+    assert len(runner.select_jobs(["15", "18"], parameters | {"preset": "mini"})) == 3  # which leaves 18 out
 
 
 def test_a_place_for_models_of_which_there_are_none_is_refused(tmp_path):
@@ -474,7 +474,7 @@ def test_known_parameters_take_effect_and_a_number_stands_for_a_text(tmp_path, m
     session = started(preset="lab", seeds=1, train_size=7, data_dir=3, changes={"training.warmup": 0})["session"]
     assert (session.preset.seeds, session.preset.data.train_size, session.preset.data.test_size) == (1, 7, 200)
     assert session.preset.data.folder == "3" and session.preset.training.warmup == 0
-    (job, _) = runner.select_jobs(["19"], {"preset": "mini", "methods": 3, "keep": 4})
+    (job, _) = runner.select_jobs(["18"], {"preset": "mini", "methods": 3, "keep": 4})
     assert (job.preset.methods, job.parameters["keep"]) == ("3", "4")
 
 

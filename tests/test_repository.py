@@ -1,15 +1,22 @@
 """What a person reads: README commands and paths, the command line, project files."""
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from importlib import metadata
 
 import nbformat
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
 from packaging.specifiers import SpecifierSet
+from traitlets import import_item
 
 from helpers import __main__ as cli
 from helpers import paths, records
 from helpers.notebooks.runner import COPIES, REPORT
+from helpers.notebooks.saving import refresh_git
 from helpers.presets.load import keys
 from helpers.results import report
 
@@ -57,7 +64,7 @@ def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path)
 
     assert error_of("run", "--preset", "maxi").startswith("error: no preset 'maxi'")
     assert "no notebook 02_imm_mian; choose from 02_imm_main" in error_of("run", "02_imm_mian")
-    assert "data.folder: expected a folder, found none at gone" in error_of("run", "19", "-p", "data_dir", "gone")
+    assert "data.folder: expected a folder, found none at gone" in error_of("run", "18", "-p", "data_dir", "gone")
     assert "unknown parameter 'sedes'; did you mean 'seeds'?" in error_of("run", "-p", "sedes", "5")
     assert "unknown parameter 'colour'. There is preset," in error_of("run", "--list", "-p", "colour", "5")
     assert "seeds: expected a valid integer, found 'many'" in error_of("run", "02_imm_main", "-p", "seeds", "many")
@@ -99,6 +106,37 @@ def test_executed_copies_are_of_the_notebooks_as_they_are():
         first, *others = sources(paths.NOTEBOOKS / copy.name)
         assert sources(copy) == [first.replace(f"({COPIES}{copy.name})", f"({copy.name})"), *others], copy.name
         assert copy.stem == REPORT or f"[executed]({COPIES}{copy.name})" in first, copy.name
+
+
+def test_a_notebook_that_ran_in_jupyterlab_is_unchanged_for_git(tmp_path):
+    def run(*command):
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True, env=environment)
+        return done.stdout
+
+    (tmp_path / "notebooks").mkdir()
+    name = "notebooks/01_imm_similarity.ipynb"
+    for each in (name, ".gitattributes"):
+        shutil.copy(ROOT / each, tmp_path / each)
+    run("git", "init", "-q")
+    recipe = run("make", "-n", "-C", str(ROOT), "jupyter", f"RUN={sys.executable}")
+    run("sh", "-c", re.search("^git config .+", recipe, re.M)[0])
+    assert ("--allow-root" in recipe) == (os.getuid() == 0)
+    run("git", "add", ".")
+    run("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "all")
+    notebook = nbformat.read(tmp_path / name, 4)
+    spec = KernelSpecManager().get_kernel_spec("python3")
+    notebook.metadata.kernelspec = {"name": "python3", "display_name": spec.display_name, "language": spec.language}
+    notebook.metadata.language_info |= {"version": "3.11.9", "mimetype": "text/x-python", "file_extension": ".py"}
+    for cell in [cell for cell in notebook.cells if cell.cell_type == "code"]:
+        cell.execution_count, cell.outputs = 1, [nbformat.v4.new_output("stream", text="ran")]
+    nbformat.write(notebook, tmp_path / name)
+    import_item(re.search("post_save_hook=(\\S+)", recipe)[1])(model=notebook, os_path=str(tmp_path / name))
+    assert run("git", "status", "--porcelain") == ""
+    notebook.cells[1].source += "  # a change"
+    nbformat.write(notebook, tmp_path / name)
+    refresh_git(str(tmp_path / name))
+    assert run("git", "status", "--porcelain") == f" M {name}\n"
 
 
 def test_executed_copies_name_no_folder_of_one_machine():

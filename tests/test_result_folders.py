@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import subprocess
 from functools import partial
 
 import nbformat
@@ -37,7 +38,7 @@ def run_name_of(notebook, parameters):
         ("02_imm_main", {"preset": "lab", "encoder": "bert-base-uncased"}, "lab+encoder=bert-base-uncased"),
         ("06_a2d_main", {"preset": "lab", "glove": "glove.txt"}, "lab+mnemonic.glove=glove.txt"),
         ("10_hrkd_main", {"preset": "smoke", "keep": "there"}, "smoke"),
-        ("19_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
+        ("18_your_domains", {"preset": "lab", "methods": "Mix", "keep": "there"}, "lab+methods=Mix"),
         (
             "02_imm_main",
             {"preset": "smoke", "max_rounds": 2, "annealing": "half"},
@@ -88,6 +89,58 @@ def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_t
     assert "artefact: Field required" in capsys.readouterr().err
 
 
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """A checkout with one committed record of preset mini; its function returns what git says that changed."""
+    root, source = tmp_path / "checkout", paths.ROOT
+    (root / "results/mini/imm").mkdir(parents=True)
+    for name in ("README.md", ".gitignore", "results/mini/imm/similarity.json"):
+        shutil.copy(source / name, root / name)
+    monkeypatch.setattr(paths, "ROOT", root)
+    monkeypatch.setattr(report, "README", root / "README.md")
+    monkeypatch.setenv("HELPERS_RESULTS", "")
+
+    def git(*arguments):
+        command = ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *arguments]
+        return subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+
+    for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+        git(*arguments)
+    return partial(git, "status", "--porcelain", "--untracked-files=all")
+
+
+def save_similarity(change):
+    """Save the committed record of the similarity as a run would, with one value changed; show and read it."""
+    (file,) = paths.find_results("mini", "imm/similarity.json")
+    stored = records.read(file)
+    first, *others = stored.scores
+    records.write(stored.model_copy(update={"scores": [first.model_copy(update={"value": change}), *others]}))
+    report.show(records.read_all("mini")[0])
+    return [record.scores[0].value for record in records.read_all("mini", "imm")]
+
+
+def test_a_run_leaves_git_clean_unless_it_is_published(executed, checkout, capsys, monkeypatch):
+    executed["01_imm_similarity"] = partial(save_similarity, 0.25)
+    monkeypatch.setattr(runner, "encoder_fingerprint", lambda encoder: "")
+    assert cli.main(["run", "01"]) == 0 and checkout() == ""
+    (printed,) = [line for line in capsys.readouterr().out.splitlines() if "committed" in line]
+    size = len(records.read_all("mini")[0].scores)
+    assert printed == f"beside the committed results: Reproduced: {size - 1} of {size} values."
+    assert save_similarity(0.5) == [0.5] and paths.record("mini", "imm/similarity", "svg").is_file()  # by hand
+    assert cli.main(["figures"]) == 0 and checkout() == ""
+    assert paths.find_results("", "mini*") == [paths.results("mini")]
+    assert cli.main(["run", "01", "--publish"]) == 0
+    assert " M results/mini/imm/similarity.json\n" in checkout()
+    assert "running" not in checkout() and "results/mini/notebooks/01_imm_similarity.ipynb" in checkout()
+
+
+def test_trainings_are_shared_by_local_and_committed_results(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", "")
+    local = load_preset("study").models
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.published("")))
+    assert load_preset("study").models == local == paths.ROOT / "results/mini/models"
+
+
 @pytest.mark.parametrize("place", ["../x", "nowhere", ".", "", "mini/imm"])
 def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_path):
     for folder in ("../x", "mini/imm", "mini+seeds=2"):
@@ -96,7 +149,7 @@ def test_the_report_shows_a_folder_of_results_and_no_other(results, place, tmp_p
     if not place:
         assert session.settle("99_report", "mini", {}, {"results": place})[1] == "mini"
         return
-    with pytest.raises(ParameterError, match=r"expected a folder in .*, found no .*; give mini or mini\+seeds=2"):
+    with pytest.raises(ParameterError, match=r"expected a folder of results, found no .*; give mini or mini\+seeds=2"):
         session.settle("99_report", "mini", {}, {"results": place})
 
 
@@ -186,7 +239,7 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file.txt").write_text(name)
-    for notebook, name in (("06_a2d_main", "glove"), ("19_your_domains", "warmup_data")):
+    for notebook, name in (("06_a2d_main", "glove"), ("18_your_domains", "warmup_data")):
         first, second = (
             run_name_of_lab(notebook, **{name: str(tmp_path / one / "file.txt")}) for one in ("one", "two")
         )
@@ -196,8 +249,8 @@ def test_a_file_of_vectors_or_of_general_questions_is_told_by_its_content(tmp_pa
 def test_values_that_a_folder_cannot_be_named_by_stay_apart(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Mix").mkdir()  # no method is a folder
-    assert run_name_of_lab("19_your_domains", methods="Mix") == "lab+methods=Mix"
-    both, combined = (run_name_of_lab("19_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
+    assert run_name_of_lab("18_your_domains", methods="Mix") == "lab+methods=Mix"
+    both, combined = (run_name_of_lab("18_your_domains", methods=text) for text in ("IMM A2D", "IMM+A2D"))
     assert both != combined and both.startswith("lab+methods=IMM-A2D-")
 
 
@@ -243,7 +296,7 @@ LAB = {
     "10_hrkd_main": {"mnli_dir": "data/nlu/mnli-genres", "reviews_dir": "data/nlu/amazon-reviews"},
     "13_mtdnn_kd_main": {"tasks_dir": "data/nlu"},
     "15_mtdnn_main": {"data_dir": "data/qa", "tasks_dir": "data/nlu"},
-    "19_your_domains": {"data_dir": "data/qa"},
+    "18_your_domains": {"data_dir": "data/qa"},
 }
 
 

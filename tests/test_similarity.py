@@ -47,7 +47,7 @@ def test_domain_without_shared_words_gets_equal_weights():
         ({}, "similarity needs at least 2 domains, found none"),
         (
             {"news": ["Who?"]},
-            "found news; give two files or more: notebooks 01 to 05 and 19 compare",
+            "found news; give two files or more: notebooks 01 to 05 and 18 compare",
         ),
         ({"news": ["Who is it?"], "law": []}, "domain law: no word in its 0 questions"),
         ({"news": ["Who is it?"], "law": ["?", " "]}, "domain law: no word in its 2 questions"),

@@ -30,7 +30,7 @@ from helpers.papers.your_domains import comparison, tables, teachers, teaching
 from helpers.presets.schema import UnlabelledSettings
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-NOTEBOOK = "19_your_domains"
+NOTEBOOK = "18_your_domains"
 
 
 @pytest.fixture(scope="module")

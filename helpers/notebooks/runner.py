@@ -12,7 +12,7 @@ from typing import NamedTuple
 import nbformat
 import papermill
 
-from helpers import engine, papers, paths
+from helpers import engine, papers, paths, records
 from helpers.data.folders import state_files
 from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
@@ -25,6 +25,7 @@ from helpers.results import report
 
 REPORT = "99_report"
 UNCHANGED = "done before"
+SHOWN = 5  # values that differ from the committed ones
 COPIES = "../results/mini/notebooks/"  # prefix of links to executed copies, removed in the copies themselves
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
@@ -54,7 +55,7 @@ class Job(NamedTuple):
     @property
     def running(self) -> Path:
         """The folder, not in git, of unfinished notebooks and of the fingerprints of executed ones."""
-        return paths.models(self.run_name) / "running" / self.run_name
+        return paths.results(self.run_name) / "running"
 
     @property
     def folders(self) -> list[DatasetSettings]:
@@ -145,7 +146,7 @@ def fingerprint_of(job: Job) -> str:
     paper, _ = papers.find_paper(job.notebook)
     sources = [file for kind in ("py", "html", "toml") for file in sorted(paths.PACKAGE.rglob(f"*.{kind}"))]
     code = [file_fingerprint(file) for file in (paths.NOTEBOOKS / f"{job.notebook}.ipynb", *sources)]
-    files = [*paths.results(job.run_name).parent.glob("*/*/*.json")] if job.notebook == REPORT else []
+    files = paths.find_results("", "*/*/*.json") if job.notebook == REPORT else []
     files += job.preset.models.glob("*/result.json") if job.card.shows_models else []
     names = [getattr(job.preset, section).folder for section in paper.examples] if paper else []
     names += [job.preset.data.unlabelled, job.preset.teacher, *job.preset.teacher.split()]
@@ -190,9 +191,22 @@ def run_notebooks(names: list[str], parameters: dict[str, object], *, force: boo
     for job in jobs:
         if job.notebook == REPORT and str(job) in outcomes and str(job) not in failed:
             print(f"report: {os.path.relpath(paths.report(job.run_name))}")
+            print("".join(f"{line}\n" for line in compare_with_committed(job.run_name)), end="")
     if failed:
         print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def compare_with_committed(run_name: str) -> list[str]:
+    """Say in lines how many values of a run's records are those of the committed ones, and which differ."""
+    files = {
+        paths.record(run_name, f"{file.parent.name}/{file.stem}"): file
+        for file in paths.published(run_name).glob("*/*.json")
+    }
+    pairs = [(records.read(new), records.read(old)) for new, old in files.items() if new != old and new.is_file()]
+    text, differing = report.reproduced(*zip(*pairs, strict=True)) if pairs else ("", [])
+    more = f"... and {len(differing) - SHOWN:,} more" if len(differing) > SHOWN else ""
+    return [line for line in (text and f"beside the committed results: {text}", *differing[:SHOWN], more) if line]
 
 
 def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
@@ -247,6 +261,12 @@ def describe_error(error: Exception) -> str:
     return f"FAILED: {type(error).__name__}: {error}"
 
 
+def is_widget(output: nbformat.NotebookNode) -> bool:
+    """Take the widget out of an output; return whether it has nothing else that can be seen without a kernel."""
+    data = output.get("data", {})
+    return data.pop(WIDGET, None) is not None and {*data} <= {"text/plain"}
+
+
 def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> None:
     """Execute one notebook; strip progress bars and papermill's metadata from the copy."""
     os.environ.setdefault("JUPYTER_PREFER_ENV_PATH", "1")  # this environment's kernel, before one of the user's
@@ -261,5 +281,5 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+            cell.outputs = [output for output in cell.outputs if not is_widget(output)]
     nbformat.write(executed, output)

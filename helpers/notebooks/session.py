@@ -37,7 +37,7 @@ from helpers.presets.load import keys, load_preset, nearest_key, override
 from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
 from helpers.results.stats import interval_over_passages
 
-WITHOUT_EFFECT = ("keep", "export", "results")  # parameters that change no number
+WITHOUT_EFFECT = ("keep", "export", "results", "reader")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
 MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
@@ -167,7 +167,7 @@ def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsB
             raise ParameterError(f"{notebook}: export: no reader is kept; give a folder with -p keep")
         check_export(form)
     if results := options.get("results"):  # of the report alone
-        return preset, find_results(notebook, results)
+        return preset, check_results(notebook, results)
     changed = [key for key in settings if settings[key] is not None]
     others = {name: value for name, value in options.items() if value not in (None, declared[name].default)}
     others = {name: value for name, value in others.items() if name not in WITHOUT_EFFECT}
@@ -192,13 +192,12 @@ def name_run(original: Preset, preset: Preset, changed: list[str], others: Setti
     return f"{original.name}+{text}" if text else original.name
 
 
-def find_results(notebook: str, name: str) -> str:
+def check_results(notebook: str, name: str) -> str:
     """Return the name of a folder of results. Raises ParameterError where there is none."""
-    names = sorted(folder.name for folder in paths.results("").glob("*") if folder.is_dir())
+    names = [folder.name for folder in paths.find_results("", "*") if folder.is_dir() and folder.name != "local"]
     if name not in names:
         choice = f"give {' or '.join(names)}" if names else "run notebooks first"
-        place = os.path.relpath(paths.results(""))
-        raise ParameterError(f"{notebook}: results: expected a folder in {place}, found no {name!r}; {choice}")
+        raise ParameterError(f"{notebook}: results: expected a folder of results, found no {name!r}; {choice}")
     return name
 
 
@@ -371,7 +370,9 @@ class Session:
         )
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:
-            record = add_seeds(records.read(paths.record(self.run_name, artefact)), record)
+            place = paths.record(self.run_name, artefact)
+            stored = next(iter(paths.find_results(self.run_name, f"{artefact}.json")), place)
+            record = add_seeds(records.read(stored), record)
         records.write(record)
         return record
 

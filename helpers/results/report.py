@@ -497,8 +497,8 @@ def headlines(judged: Iterable[Judged]) -> list[Judged]:
 
 def copies(paper: Any, preset: str) -> dict[str, str]:
     """Return the executed notebooks of a paper by name, with their places seen from the report of a preset."""
-    files = [paths.notebooks("mini") / f"{notebook.name}.ipynb" for notebook in paper.notebooks]
-    return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files if file.exists()}
+    files = [file for card in paper.notebooks for file in paths.find_results("mini", f"notebooks/{card.name}.ipynb")]
+    return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files}
 
 
 def contents(judged: Iterable[Judged]) -> dict[str, str]:

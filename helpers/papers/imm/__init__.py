@@ -32,7 +32,7 @@ PAPER = Paper(
         Notebook("04_imm_ablations", ("imm.tables:table3",)),
         Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else NO_ADVERSARIAL),
         Notebook(
-            "19_your_domains",
+            "18_your_domains",
             ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
             left_out=lambda p: NO_FILES if p.data.is_generated and not p.control_seeds else "",
             keeps=lambda p: p.data.domains,

@@ -100,7 +100,7 @@ def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.n
     if count < 2:
         listing = ", ".join(questions_by_domain) or "none"
         raise DataError(
-            f"similarity needs at least 2 domains, found {listing}; give two files or more: notebooks 01 to 05 and 19 "
+            f"similarity needs at least 2 domains, found {listing}; give two files or more: notebooks 01 to 05 and 18 "
             "compare readers of several domains, and 06_a2d_main reads one"
         )
     vectors, _ = vectorise(questions_by_domain)
