@@ -28,7 +28,7 @@ def main() -> None:
         students[weights] = [
             student
             for seed in range(preset.seeds)
-            for student in algorithm.student_trainings(changed, kind, seed).values()
+            for student in algorithm.student_trainings(changed.for_seed(seed), kind, seed).values()
         ]
     engine.run((wave for wave in [list(itertools.chain(*students.values()))]), preset.engine)
     scores = {weights: [student.best for student in trained] for weights, trained in students.items()}

@@ -79,7 +79,7 @@ def a2d_facts(preset):
     kind, *_ = a2d_algorithm.list_kinds(preset)
     models = shared.Models(preset)
     for seed in range(preset.seeds):
-        (student,) = a2d_algorithm.student_trainings(preset, kind, seed).values()
+        (student,) = a2d_algorithm.student_trainings(preset.for_seed(seed), kind, seed).values()
         members = a2d_algorithm.members_of(student)
         models.add("one", seed, {one.label: one for one in members})
         models.add("ensemble", seed, {a2d_algorithm.ALL_DOMAINS: members})

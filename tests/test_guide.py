@@ -62,11 +62,13 @@ def test_a_method_is_a_folder_and_a_line(install, monkeypatch, results):
     install("smoothing", module)
     monkeypatch.setattr(comparison, "METHODS", dict(comparison.METHODS))
     exec(line, vars(comparison))
-    preset = load_preset("smoke", "imm", methods="Mix Smoothed")
+    preset = load_preset("smoke", "imm", methods="Mix Smoothed", seeds=2)
     models = engine.run(comparison.train_readers(preset), preset.engine)
     assert list(models.by_row) == ["Single", "Mix", "Mix, smoothed labels"]
     mix, smoothed = (models.first(row, 0) for row in ("Mix", "Mix, smoothed labels"))
     assert smoothed.key != mix.key and smoothed.result()["best"] >= 0
+    mix, smoothed = (models.first(row, 1) for row in ("Mix", "Mix, smoothed labels"))
+    assert smoothed.preset.data.draw == mix.preset.data.draw == preset.for_seed(1).data.draw
 
 
 def test_a_paper_is_a_folder_and_a_line(install, monkeypatch, results):
@@ -77,7 +79,7 @@ def test_a_paper_is_a_folder_and_a_line(install, monkeypatch, results):
     monkeypatch.setattr(papers, "list_papers", papers.list_papers.__wrapped__)  # without its cache
     paper, notebook = papers.find_paper("50_toy_main")
     preset = load_preset("smoke", paper.key)
-    (plan,) = notebook.make_plans(preset, {}).values()
+    (plan,) = notebook.make_plans(preset).values()
     record = Session(preset, {}, "smoke").save("toy/table1", **engine.run(plan, preset.engine))
     assert record.rows == ["all steps", "half of the steps"] and record.columns == list(preset.data.domains)
     page = report.page("smoke", papers.list_papers()).data

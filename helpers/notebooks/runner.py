@@ -66,7 +66,7 @@ class Job(NamedTuple):
 
     def plan(self) -> engine.Plan:
         """Make the plan of all tasks that the notebook needs."""
-        return (yield self.card.make_plans(self.preset, self.parameters))
+        return (yield self.card.make_plans(self.preset))
 
     def is_done(self) -> bool:
         """Return whether the notebook was executed here from the same code, settings and data, and what it kept is

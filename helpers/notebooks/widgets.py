@@ -45,7 +45,7 @@ def trained_readers(preset: str, settings: SettingsByKey | None = None, names: s
         card for paper in papers.list_papers() if "data" in paper.examples for card in paper.notebooks if card.plans
     ):
         changed = with_settings(preset_for(card.name, preset), settings or {})
-        schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed, {}))
+        schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed))
         trainings = trainings_of(*schedule.tasks.values())
         done = [training for training in trainings if training.is_done()]
         counts += [f"{card.name} {len(done)} of {len(trainings)}"] if trainings else []

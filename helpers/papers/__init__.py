@@ -4,7 +4,7 @@ Session and report know papers by what they declare alone.
 """
 
 import tomllib
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -33,22 +33,19 @@ class Notebook:
     """One of a paper's notebooks, with the plans whose tasks it needs done.
 
     A plan is named by its place below `helpers.papers`, such as "imm.tables:table1": a card imports no torch. It takes
-    the preset, and those of the notebook's parameters that ``takes`` names. ``left_out`` says why a
-    preset has nothing for it ("" where it has). One that ``shows_models`` depends on what others have trained. Where
-    its parameter ``keep`` is a folder, models go into its subfolders ``keeps``.
+    the preset. ``left_out`` says why a preset has nothing for it ("" where it has). One that ``shows_models`` depends
+    on what others have trained. Where its parameter ``keep`` is a folder, models go into its subfolders ``keeps``.
     """
 
     name: str
     plans: tuple[str, ...] = ()
     left_out: Callable[[Preset], str] = lambda preset: ""
     shows_models: bool = False
-    takes: tuple[str, ...] = ()
     keeps: Callable[[Preset], Iterable[str]] = lambda preset: ()
 
-    def make_plans(self, preset: Preset, parameters: Mapping[str, object]) -> dict[str, Generator]:
+    def make_plans(self, preset: Preset) -> dict[str, Generator]:
         """Make the plans (`helpers.engine.Plan`) of all tasks that the notebook needs, by name."""
-        arguments = {name: parameters[name] for name in self.takes if name in parameters}
-        return {plan: resolve_name(f"helpers.papers.{plan}")(preset, **arguments) for plan in self.plans}
+        return {plan: resolve_name(f"helpers.papers.{plan}")(preset) for plan in self.plans}
 
 
 @dataclass(frozen=True)

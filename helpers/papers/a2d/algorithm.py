@@ -98,8 +98,8 @@ def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], 
 
 
 def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Training]:
-    """Return the trainings of section 3.4 for one seed: a student by row, for each of some `ABLATIONS`."""
-    preset, numbers = preset.for_seed(seed), range(1, preset.a2d.members + 1)
+    """Return the trainings of section 3.4 with the preset of a seed: a student by row, for each of some `ABLATIONS`."""
+    numbers = range(1, preset.a2d.members + 1)
     members = tuple(
         mixed_reader_training(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers
     )  # step 1
@@ -142,7 +142,7 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
     """
     models = Models(preset)
     for seed in preset.seed_numbers:
-        (student,) = student_trainings(preset, kind, seed).values()
+        (student,) = student_trainings(preset.for_seed(seed), kind, seed).values()
         first, *_ = members_of(student)
         alone = ensemble_outputs(student.preset, f"outputs of {first.label}", (first,))
         lines = {
@@ -176,7 +176,7 @@ def collect_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("
     """
     models = Models(preset)
     for kind, seed in product(kinds, preset.seed_numbers):
-        students = student_trainings(preset, kind, seed, rows)
+        students = student_trainings(preset.for_seed(seed), kind, seed, rows)
         members = members_of(students["A2D"])
         models.add(kind, seed, {member.label: member for member in members})
         models.add(f"{kind} (E)", seed, {ALL_DOMAINS: members})
@@ -191,5 +191,5 @@ def collect_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("
 def before_and_after(preset: Preset) -> dict[str, Training]:
     """Return the two readers of Figure 3: the first seed's first member, and the student."""
     kind, *_ = list_kinds(preset)
-    (student,) = student_trainings(preset, kind, 0).values()
+    (student,) = student_trainings(preset.for_seed(0), kind, 0).values()
     return {"before": members_of(student)[0], "after": student}

@@ -47,8 +47,9 @@ def combined(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
 class Method(NamedTuple):
     """A method by its row in the table.
 
-    ``readers`` takes preset, seed and `Models`, and returns the method's reader, or ensemble, of each domain. The
-    models have the rows of IMM's Table 1, among them those that the method ``needs``. A row of that table has none.
+    ``readers`` takes the preset of a seed, the seed and `Models`, and returns the method's reader, or ensemble, of each
+    domain. The models have the rows of IMM's Table 1, among them those that the method ``needs``. A row of that table
+    has none.
     """
 
     row: str
@@ -89,6 +90,7 @@ def train_readers(preset: Preset) -> Plan:
     chosen = [METHODS[word] for word in select_methods(preset.methods)] + [TAUGHT] * bool(preset.teacher)
     others = [method for method in chosen if method.readers]
     started = yield {seed: shared.start_from_general(preset, seed) for seed in preset.seed_numbers}
+    started = {seed: preset.for_seed(seed) for seed, preset in started.items()}
     at_once = add_readers(Models(preset), started, [method for method in others if not method.needs])
     rows = imm_algorithm.train_methods(preset, preset.imm.max_rounds, [m.row for m in chosen if not m.readers])
     models, _ = (yield {"rows": rows, "others": train_all(at_once)})["rows"]
@@ -97,7 +99,7 @@ def train_readers(preset: Preset) -> Plan:
 
 
 def add_readers(models: Models, started: Mapping[int, Preset], methods: Sequence[Method]) -> Models:
-    """Add the readers of some `METHODS` to models, with the preset that each seed starts from, and return these."""
+    """Add the readers of some `METHODS` to models, with the preset of each seed, and return these."""
     for seed, preset in started.items():
         for method in methods:
             needs = [training for row in method.needs for training in models.needs[row, seed]]

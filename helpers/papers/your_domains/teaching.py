@@ -100,7 +100,7 @@ def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> 
 
 def taught(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
     """Return the taught reader of all domains."""
-    return dict.fromkeys(preset.data.domains, taught_training(preset.for_seed(seed), seed))
+    return dict.fromkeys(preset.data.domains, taught_training(preset, seed))
 
 
 def collect_students(preset: Preset) -> Models:
