@@ -83,7 +83,7 @@ def question_ranges(windows: Windows, tokenizer: PreTrainedTokenizerFast) -> lis
     return [tokens[texts[example]][1][: len(row.first)] for example, row in rows]
 
 
-def retokenise(windows: Windows, tokenizer: PreTrainedTokenizerFast, max_question: int = 64) -> Windows:
+def retokenise(windows: Windows, tokenizer: PreTrainedTokenizerFast, max_question: int) -> Windows:
     """Return the same windows in the tokens of another tokenizer, however many these are.
 
     Each has the tokens that hold characters of its stretch of the passage, and the first of its question. Labels are 0.
