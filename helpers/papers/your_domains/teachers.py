@@ -82,7 +82,7 @@ def carry(reader: TrainedReader, windows: Windows, tokenizer: PreTrainedTokenize
     It reads the same stretches of the passages.
     """
     is_alike = reader.tokenizer.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
-    read = windows if is_alike else retokenise(windows, reader.tokenizer, reader.windows.max_question)
+    read = windows if is_alike else retokenise(windows, reader.tokenizer, WindowSettings(**reader.windows).max_question)
     longest = longest_input(reader.model.cpu(), int(read.lengths_W.max()))
     reader.model.to(training_device())
     if cut := int((read.lengths_W > longest).sum()):
