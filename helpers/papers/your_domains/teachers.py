@@ -25,7 +25,7 @@ from helpers.files import write_whole
 from helpers.loop import training_device
 from helpers.models.encoders import encoder_fingerprint, load_tokenizer, longest_input, vocabulary_fingerprint
 from helpers.papers.your_domains.projection import align_windows, cut_windows, project, question_ranges, retokenise
-from helpers.presets.schema import DataSettings, Preset
+from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.sequences import Windows, make_windows
 from helpers.task import Plan, Task
 from helpers.training import Logits, StoredTeacher, Training, predict
