@@ -64,7 +64,7 @@ def state_study() -> list[str]:
     verdicts = stats.judge(study, records.read_all("study", study.paper_key))
     (verdict,) = (verdict for verdict in verdicts if verdict.claim.above == "A2D")
     number, outcome = len(verdict.estimate.values), report.describe_verdict(study, verdict)
-    return textwrap.wrap(f"In preset study, with {number} seeds and {len(study.columns)} domains: {outcome}", 88)
+    return textwrap.wrap(f"Preset study, {number} seeds, {len(study.columns)} domains: {outcome}", 88)
 
 
 def main(*options: str) -> None:

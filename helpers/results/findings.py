@@ -24,6 +24,7 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.FAILED: "failed baseline"}
 NAMED = 1  # other claims of a world, by kind of verdict, that README names
+ROWS = 3  # of a situation in README; the notebook has all
 Pairs = list[tuple[Record, Verdict]]
 Found = dict[str, dict[str, list[Judged]]]  # by world and paper
 
@@ -80,7 +81,7 @@ def state_main(found: Found, papers: Sequence[Any]) -> str:
         name = f"**[{paper.method}](results/README.md#{anchor(paper)})**: {paper.claim} ({copy})"
         rank = min(OUTCOMES.index(verdict.outcome) for _, verdict in pairs)
         lines[f"| {' | '.join([name, ', '.join(filter(None, reported)), *(cell or '–' for cell in cells)])} |"] = rank
-    heads = ["method: main claim (notebook)", "reported, F1 or points", *found]
+    heads = ["main claim (notebook)", "reported", *found]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
 
@@ -135,7 +136,7 @@ def recommend(found: Found, papers: Sequence[Any]) -> pd.DataFrame:
             gains = "; ".join(state_gain(*pair) for pair in pairs)
             if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
                 record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
-                cost = {"trainings": advice.trainings(record), "answering time": advice.time(record)}
+                cost = {"trainings": advice.trainings(record), "time": advice.time(record)}
                 lines.append({"situation": advice.situation, "train": advice.train, "gain": gains, **cost})
             elif pairs:
                 failures.setdefault(advice.situation, []).append(f"{advice.train}: {gains}")
@@ -165,8 +166,9 @@ def state_advice(found: Found, papers: Sequence[Any]) -> str:
     if table.empty:
         return ""
     table["did not help"] = table["did not help"].str.replace(r": [^;]*(?:; [+-][^;]*)*", "", regex=True)
+    table = table.groupby("situation", sort=False).head(ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    text = re.sub(r" (F1|points) \(", " (", to_markdown(table.rename(columns={"gain": "gain over a plain model"})))
+    text = re.sub(r" (F1|points) \(", " (", to_markdown(table))
     links = re.sub(r"([a-z-]+)/(\w+/\w+)\)", r"[\1](results/\1/\2.json))", text)
     return f"## What should I use?\n\n{links}"
 

@@ -18,14 +18,14 @@ PAPER = Paper(
     advice=(
         Advice(
             "one domain",
-            "one reader distilled from an ensemble (A2D)",
+            "a reader distilled from an ensemble",
             "table1",
             (("RMR + A2D", "RMR", "Test"), ("BERT + A2D", "BERT", "Test")),
             lambda record: str(record.setting("a2d", "members") + 1),
         ),
         Advice(
-            "one domain, misleading passages",
-            "one reader distilled from an ensemble (A2D)",
+            "misleading passages",
+            "a reader distilled from an ensemble",
             "table2",
             (("RMR + A2D", "RMR", "AddSent"), ("BERT + A2D", "BERT", "AddSent")),
             lambda record: str(record.setting("a2d", "members") + 1),

@@ -35,7 +35,7 @@ PAPER = Paper(
         ),
         Advice(
             SEVERAL,
-            "one reader distilled from these (A2D)",
+            "a reader distilled from these",
             "your_domains",
             (("A2D", "Single"),),
             lambda record: str(record.setting("a2d", "members") + 1),

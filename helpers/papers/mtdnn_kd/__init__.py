@@ -21,7 +21,7 @@ PAPER = Paper(
             lambda record: str(record.setting("mtdnn_kd", "models")),
             lambda record: f"{record.setting('mtdnn_kd', 'members')} ×",
         ),
-        Advice(MANY, "one model taught by them", "table2", (("MT-DNN_KD", "MT-DNN"),)),
+        Advice(MANY, "distilling them", "table2", (("MT-DNN_KD", "MT-DNN"),)),
         Advice(MANY, "one model of all tasks", "table2", (("MT-DNN", "BERT"),)),
     ),
     exhibits=(
