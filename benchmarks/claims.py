@@ -20,6 +20,7 @@ from helpers.papers.hrkd.algorithm import ALONE
 from helpers.papers.imm import tables as imm
 from helpers.papers.mtdnn import tables as mtdnn
 from helpers.papers.mtdnn_kd import tables as mtdnn_kd
+from helpers.papers.your_domains import tables as your_domains
 from helpers.presets.load import load_preset
 from helpers.records import Claim, Record
 
@@ -42,15 +43,25 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "a2d/table1": readers,
     "a2d/table2": readers,
     "a2d/table5": ablations,
+    "a2d/steps": lambda record: a2d.state_lengths(record.scores),
     "hrkd/figure2": lambda record: hrkd.state_gains([x / 100 for x in places(record)]),
     "hrkd/table2": lambda record: hrkd.state_claims(record.rows),
     "hrkd/table3": lambda record: hrkd.state_claims(record.rows),
+    "hrkd/table4": lambda record: hrkd.state_parts(),
     "hrkd/table5": lambda record: ratios.state_claims() if record.scores else [],
     "imm/figure3": lambda record: imm.state_rounds(int(max(places(record))), {score.method for score in record.scores}),
+    "imm/your_domains": lambda record: your_domains.state_claims(record.rows),
+    "imm/your_domains_equal": lambda record: your_domains.state_claims(record.rows),
     "mtdnn/table2": lambda record: mtdnn.state_claims(record.rows, "bert-base"),
     "mtdnn/table3": lambda record: mtdnn.state_claims(record.rows, "bert-large"),
     "mtdnn_kd/table2": lambda record: mtdnn_kd.state_claims(load_preset(record.preset, "mtdnn_kd")),
     "mtdnn_kd/table3": lambda record: mtdnn_kd.state_gains(record.columns, mtdnn_kd.STUDENT in record.rows),
+}
+
+FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
+    "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
+    "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
+    "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},
 }
 
 
@@ -59,6 +70,7 @@ def restate(stored: dict[str, Any]) -> Record:
     record = Record.model_validate({**stored, "claims": []})
     stated = STATED[record.artefact](record) if record.artefact in STATED else Record.model_validate(stored).claims
     changes: dict[str, Any] = {"claims": stated}
+    changes |= FACTS[record.artefact](record) if record.artefact in FACTS else {}
     if stated:
         changes["untested"] = load_preset(record.preset, record.paper_key).reason_untested(record.artefact)
     if record.artefact in ("hrkd/table2", "hrkd/table3") and ALONE in record.rows:

@@ -1,4 +1,4 @@
-"""IMM in 2 minutes: readers of three miniature domains teach each other for one round (make look).
+"""Distillation in 2 minutes: an ensemble of readers of three domains, and one reader distilled from it (make look).
 
 With ``--readme`` the output is also written into README.md.
 """
@@ -7,55 +7,71 @@ import re
 import sys
 import textwrap
 
-from helpers import engine
+from helpers import engine, records
 from helpers.data.load import question_set
 from helpers.papers import shared
-from helpers.papers.imm import algorithm
+from helpers.papers.your_domains.comparison import train_readers
+from helpers.paths import record as record_path
 from helpers.presets.load import load_preset
-from helpers.results.report import write_into_readme
+from helpers.results import report, stats
+from helpers.results.findings import write_into_readme
 
 DOMAINS = ("encyclopedia", "trivia", "search")
-ROWS = {"Single": "a reader per domain", "IMM": "after one round of IMM"}
+ROWS = {
+    "Single": "a reader per domain",
+    "Mix": "one reader of all domains",
+    "Mix ensemble": "an ensemble of such readers",
+    "A2D": "one reader distilled from it",
+}
 BEGIN, END = "<!-- look, written by `python benchmarks/look.py --readme` -->\n```\n", "```\n<!-- end of look -->"
 
 
 def look(preset):
-    """Train a reader per domain, let them teach each other, and return what to print.
+    """Train the readers of `ROWS`, and return what to print.
 
-    The question shown is the one whose F1 rises most, and of equal ones that with the shortest passage.
+    The question shown is one that the distilled reader alone answers better than a reader of its domain: of those with
+    the largest gain in F1 that with the shortest passage.
     """
-    models, _ = yield from algorithm.train_methods(preset, 1, ("Single", "IMM"))
+    models = yield from train_readers(preset)
     cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
-    lines, changes = [f"F1 on {preset.data.test_size} questions each     {'   '.join(DOMAINS)}"], []
+    domains = list(preset.data.domains)
+    lines, changes = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}"], []
     for row, name in ROWS.items():
-        means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in DOMAINS)
-        lines.append(f"{name:25}{means}")
-    for domain in DOMAINS:
-        texts = (answers[row, domain, 0][1][0] for row in ROWS)
-        before, after = (scores[row, domain, 0].f1 for row in ROWS)
+        means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in domains)
+        lines.append(f"{name:28}{means}")
+    for domain in domains:
+        texts = (answers[row, domain, 0][1][0] for row in ("Single", "A2D"))
+        gains = scores["A2D", domain, 0].f1 - scores["Single", domain, 0].f1
         examples = question_set(preset.for_seed(0).data, f"test/{domain}")
-        for gain, example, old, new in zip(after - before, examples, *texts, strict=True):
+        for gain, example, old, new in zip(gains, examples, *texts, strict=True):
             changes.append((gain, -len(example.context), domain, example, old, new))
-    *_, domain, example, old, new = max(changes, key=lambda change: change[:2])
     better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
-    before, after = (models.by_row[row][0] for row in ROWS)
-    same = [domain for domain in DOMAINS if before[domain][0].key == after[domain][0].key]
-    lines += ["", f"Validation keeps the old readers of {' and '.join(same) or 'no domain'}."]
-    lines += [f"{better} answers are better, {worse} worse. The largest gain:"]
+    gain, _, domain, example, old, new = max(changes, key=lambda change: change[:2])
+    lines += ["", f"Distilled beside a reader per domain: {better} answers are better, {worse} worse."]
+    if gain <= 0:
+        return lines
     # Of the passage only the sentences with an answer
-    shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if old in part or new in part]
-    passage = f"Passage ({domain}): ... {' ... '.join(shown)}"
-    lines += ["", *textwrap.wrap(passage, 100), f"Question: {example.question}"]
-    return [*lines, f"The reader of {domain} alone: {old}", f"After one round of IMM: {new}"]
+    shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if (old and old in part) or new in part]
+    lines += ["", *textwrap.wrap(f"Passage ({domain}): ... {' ... '.join(shown)}", 88), f"Question: {example.question}"]
+    return [*lines, f"The reader of {domain}: {old or '(no answer)'}", f"Distilled: {new}"]
+
+
+def state_study() -> list[str]:
+    """State what preset study has of the same readers, on all its domains."""
+    study = records.read(record_path("study", "imm/your_domains"))
+    verdicts = stats.judge(study, records.read_all("study", study.paper_key))
+    (verdict,) = (verdict for verdict in verdicts if verdict.claim.above == "A2D")
+    number, outcome = len(verdict.estimate.values), report.describe_verdict(study, verdict)
+    return textwrap.wrap(f"Preset study, {number} seeds, {len(study.columns)} domains: {outcome}", 88)
 
 
 def main(*options: str) -> None:
     """Train, print, and write README if told so."""
-    changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200}
+    changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200, "methods": "Mix Ensemble A2D"}
     preset = load_preset("mini", "imm", **changes)
-    text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
+    text = "\n".join([*engine.run(look(preset), preset.engine), "", *state_study()]) + "\n"
     print(text, end="")
     if "--readme" in options:
         write_into_readme(BEGIN, text, END)

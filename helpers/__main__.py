@@ -40,7 +40,7 @@ def redraw(arguments: argparse.Namespace) -> int:
     from helpers import papers, records
     from helpers.notebooks import runner
     from helpers.presets.load import PRESET_NAMES, load_preset
-    from helpers.results import report
+    from helpers.results import findings
 
     preset = arguments.preset or "mini"
     run_name = load_preset(preset).name if preset.endswith(".toml") else preset
@@ -48,8 +48,8 @@ def redraw(arguments: argparse.Namespace) -> int:
         others = [folder.name for folder in paths.find_results("", f"{glob.escape(run_name)}+*")]
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
         raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
-    if any(run_name in presets for presets in report.WORLDS.values()) and paths.results("") == paths.published(""):
-        report.update_readme(papers.list_papers())
+    if any(run_name in presets for presets in findings.WORLDS.values()) and paths.results("") == paths.published(""):
+        findings.update_documents(papers.list_papers())
     parameters = {"preset": preset} if preset in PRESET_NAMES or run_name != preset else {"results": run_name}
     return runner.run_notebooks([runner.REPORT], parameters, force=True)
 

@@ -152,6 +152,10 @@ class Record(Strict):
     def seeds(self) -> list[int]:
         return sorted({score.seed for score in self.scores})
 
+    def setting(self, section: str, name: str) -> Any:
+        """Return a setting of the preset that the record was made with."""
+        return self.run.parameters["preset"][section][name]
+
     def by_metric(self) -> list[Self]:
         """Return a record per metric of the scores, in order, with that metric as its unit."""
         parts = []

@@ -33,12 +33,15 @@ def test_the_gpus_benchmark_measures_in_small(tmp_path, capsys, monkeypatch):
     assert "windows/s" in capsys.readouterr().out
 
 
-def test_look_shows_a_round_of_imm(results, monkeypatch):
+def test_look_shows_an_effect_that_study_supports(results, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
-    look, preset = benchmark("look"), load_preset("smoke", "imm")
-    monkeypatch.setattr(look, "DOMAINS", tuple(preset.data.domains))
+    look = benchmark("look")
+    preset = load_preset("smoke", "imm", methods="Mix Ensemble A2D")
     lines = engine.run(look.look(preset), preset.engine)
-    assert [line.startswith(row) for row, line in zip(look.ROWS.values(), lines[1:3], strict=True)] == [True, True]
+    assert [line.startswith(row) for row, line in zip(look.ROWS.values(), lines[1:5], strict=True)] == [True] * 4
+    results.mkdir(exist_ok=True)
+    (results / "study").symlink_to(ROOT / "results/study")
+    assert "Supported: A2D beats Single" in " ".join(look.state_study())
 
 
 def test_regimes_and_the_grid_train_what_they_compare(results, monkeypatch, capsys):

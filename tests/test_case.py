@@ -112,7 +112,7 @@ def chosen(monkeypatch, examples, texts):
         return [SimpleNamespace(id=e.id, text=text, score=s, span=span_of(text, e.context)) for e, text, s in rows]
 
     monkeypatch.setattr(case, "answer", answer)
-    return case.choose_case(load_preset("smoke", "a2d"), {name: name for name in texts}, examples)
+    return case.choose_cases(load_preset("smoke", "a2d"), {name: name for name in texts}, examples)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,19 @@ def chosen(monkeypatch, examples, texts):
 )
 def test_the_case_is_chosen_by_the_rule(monkeypatch, before, after, between, expected):
     examples = [meeting(name, between if name == "c" else 0) for name in "abcd"]
-    one, (rule, _) = chosen(monkeypatch, examples, {"before": before, "after": after})
+    (one, *_), (rule, *_) = chosen(monkeypatch, examples, {"before": before, "after": after})
     assert one.id == expected and ("no mended question" in rule) == (expected in "ad")
     assert ("surest" in rule) == (expected != "a")
+
+
+def test_a_typical_case_stands_beside_the_surest(monkeypatch):
+    before, after = ["Oslo", "Bonn", "Oslo", "Kiel", "Rome"], ["Rome"] * 5
+    cases, notes = chosen(monkeypatch, [meeting(name) for name in "abcde"], {"before": before, "after": after})
+    assert [one.id for one in cases] == ["a", "c"] and "median" in notes[-1]  # -0.1; of -0.1, -0.2, -0.3, -0.9
 
 
 def test_notes_count_the_questions_that_were_mended_and_broken(monkeypatch):
     before = ["Rome", "Oslo", "Bonn", "Rome", "Oslo", "Rome"]
     after = ["Oslo", "Rome", "Rome", "Rome", "Kiel", "in Rome"]  # the last is wrong in part: neither
-    _, (_, changes) = chosen(monkeypatch, [meeting(name) for name in "abcdef"], {"before": before, "after": after})
+    _, (_, changes, *_) = chosen(monkeypatch, [meeting(name) for name in "abcdef"], {"before": before, "after": after})
     assert changes == "of 6 questions distillation mended 2 (F1 of 0 before, of 100 after) and broke 1"

@@ -28,6 +28,7 @@ def test_redrawn_byte_for_byte():
     files = [*paths.results("mini").glob("*/*")]
     drawn = {path: path.read_bytes() for path in files}
     assert len(drawn) == len(set(drawn.values())) == 16
+    assert all(b"prefers-color-scheme: dark" in content for path, content in drawn.items() if path.suffix == ".svg")
     for path in drawn:
         path.unlink()
     with matplotlib.rc_context({"font.size": 20, "figure.dpi": 50, "axes.facecolor": "red"}):
@@ -36,6 +37,7 @@ def test_redrawn_byte_for_byte():
     assert {path: path.read_bytes() for path in files} == drawn
     for path, content in drawn.items():
         assert content.startswith(b"\x89PNG" if path.suffix == ".png" else b"<?xml")
+        assert b"#1b1c1d;" not in content.partition(b"</style>")[2]  # greys are variables
         assert b"<dc:date>" not in content and b"Software" not in content
 
 
@@ -50,33 +52,50 @@ def test_no_label_is_cut_off_and_none_lies_over_another(kind):
             assert not any(one.padded(-1).overlaps(other.padded(-1)) for one, other in pairwise(boxes))
 
 
-def test_a_table_is_its_claims_with_intervals_and_the_papers_numbers():
+def test_a_table_is_drawn_above_its_baseline_beside_the_papers_differences():
     figure = figures.draw_record(claimed())
     (ax,) = figure.axes
-    assert texts(ax.get_yticklabels()) == ["✓ B beats A", "○ C beats A", "✗ A is better than B"]
-    assert marks(ax, "o") == [(5, 0), (0, 1), (-5, 2)] and marks(ax, "D") == [(9.5, 0), (-9.5, 2)]
+    assert texts(ax.get_yticklabels()) == ["B", "C"]
+    assert marks(ax, "o") == [(5, 0), (0, 1)] and marks(ax, "D") == [(9.5, 0)]
     verdict = stats.judge(claimed())[0]
     ends = [line.get_xdata().tolist() for line in ax.lines[1:] if len(line.get_xdata()) == 2]
     assert ends[0] == [verdict.estimate.low, verdict.estimate.high]
-    colors = [line.get_color() for line in ax.lines if line.get_marker() == "o"]
-    assert colors == ["0.15", "0.6", "0.15"]  # grey is undecided
-    assert texts(figure.legends[0].get_texts()) == ["ours", "the paper", "ours, undecided"]
-    assert ax.get_xlabel() == "difference, F1 (95 % interval over 5 seeds)"
+    assert texts(figure.legends[0].get_texts()) == ["ours", "the paper"]
+    assert figure.get_supxlabel() == "F1 above A (95 % interval over 5 seeds)"
+    assert figures.readable("RMR (E)") == "ensemble of RMR" and figures.readable("B") == "B"
+
+
+def test_columns_without_an_average_have_a_panel_each():
+    scores = [
+        (row, c, s, v + s * (row == "B")) for row, v in {"A": 1, "B": 5}.items() for c in "xyzuv" for s in range(3)
+    ]
+    figure = figures.draw_record(record("imm/table1", scores, baselines=["A"], average=False))
+    assert [ax.get_title(loc="left") for ax in figure.axes] == list("xyzuv")
+    figure = figures.draw_record(record("imm/table1", scores, baselines=["A"]))
+    assert len(figure.axes) == 1 and figure.get_supxlabel().startswith("average F1 above A")
 
 
 def test_two_seeds_are_points_and_a_long_interval_leaves_the_picture():
-    (ax,) = figures.draw_record(claimed(seeds=2)).axes
-    assert [line.get_xdata().tolist() for line in ax.lines if line.get_marker() == "o"][:2] == [[4, 6], [2, -2]]
-    assert ax.get_xlabel().endswith("(every seed)")
+    figure = figures.draw_record(claimed(seeds=2))
+    points = [line.get_xdata().tolist() for line in figure.axes[0].lines if line.get_marker() == "o"]
+    assert points[:2] == [[4, 6], [2, -2]] and figure.get_supxlabel().endswith("(every seed)")
     scores = [(m, "x", s, v) for m, of in {"A": (1, 1, 1), "B": (-8, 0, 9)}.items() for s, v in enumerate(of)]
-    claim = {"text": "B beats A", "above": "B", "below": "A"}
-    (ax,) = figures.draw_record(record("imm/table1", scores, claims=[claim])).axes
+    (ax,) = figures.draw_record(record("imm/table1", scores, baselines=["A"])).axes
     assert ax.get_xlim() == (-2.5 * 9, 2.5 * 9)
 
 
-def test_a_table_without_claims_has_no_figure():
-    plain = record("a2d/table4", [("A", "x", 0, 1.0)], baselines=["A"])
+def test_a_table_without_a_baseline_has_no_figure():
+    plain = record("a2d/table4", [("A", "x", 0, 1.0)])
     assert figures.draw_record(plain) is None and figures.save(plain) is None
+
+
+def test_curves_may_be_differences_from_the_scores_at_an_x():
+    scores = [("F1", "all", s, 50 + 2 * x + s, x) for x in (0.5, 1.0) for s in range(3)]
+    paper = [{"method": "F1", "column": "all", "value": 60 + x, "x": x} for x in (0.5, 1.0)]
+    payload = {"x": "share", "above": 1.0}
+    (ax,) = figures.draw_record(record("mtdnn/figure3", scores, kind="curve", paper=paper, payload=payload)).axes
+    assert ax.lines[0].get_ydata().tolist() == [-1, 0] and marks(ax, "D") == [(0.5, -0.5)]
+    assert ax.get_ylabel().startswith("difference in F1 from share = 1")
 
 
 def test_curves_have_a_panel_per_column_and_levels_without_x():
@@ -126,6 +145,7 @@ def test_a_case_is_drawn_by_words_around_its_answers():
     assert [bar.get_width() for bar in bars.patches] == [0.25, 0.25, 0.5, 0.5]
     assert "$5" in maps.get_title(loc="left") and figures.content(figure, "png")  # dollars are no formula
     assert figures.case(payload | {"answers": {}}).axes[2].patches[:] == []
+    assert len(figures.case(payload | {"typical": payload}).axes) == 2 * len(figure.axes)
     assert figures.join_pieces(["Ġthe", "Ġsp", "ring", "Ġof"]) == {0: "the", 1: "spring", 3: "of"}
     assert figures.join_pieces(["▁a", "b"]) == {0: "ab"}
 

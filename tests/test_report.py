@@ -13,7 +13,7 @@ from record_files import claimed, every_kind, record
 from helpers import papers, paths
 from helpers.errors import UserError
 from helpers.records import write
-from helpers.results import report, stats
+from helpers.results import findings, report, stats
 
 README = paths.ROOT / "README.md"
 
@@ -21,7 +21,14 @@ README = paths.ROOT / "README.md"
 def card(key, *names, reference=""):
     exhibits = [SimpleNamespace(name=name) for name in names]
     more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
-    more |= {"methods": {"A": "one"}, "claim": f"what {key} claims", "headlines": ("table1",), "notebooks": ()}
+    more |= {
+        "method": key.upper(),
+        "advice": (),
+        "methods": {"A": "one"},
+        "claim": f"what {key} claims",
+        "headlines": ("table1",),
+        "notebooks": (),
+    }
     return SimpleNamespace(key=key, exhibits=exhibits, **more)
 
 
@@ -57,13 +64,23 @@ def test_claims_in_sentences():
     ]
 
 
-def test_controls_stand_beside_headlines_where_they_say_so():
+def test_controls_stand_apart_but_those_beside_headlines():
     scores = [(row, "x", seed, 50) for row in "AB" for seed in range(5)]
     kinds = {"beside": {"control": True, "beside": True}, "no": {"control": True}, "chief": {"primary": True}}
     claims = [{"text": text, "above": "A", "below": "B", **kind} for text, kind in kinds.items()]
-    one, other = record("imm/table1", scores, claims=claims), record("imm/table2", scores)
-    ((first, verdicts),) = report.headlines(report.judge_records([one, other]))
-    assert first is one and [verdict.claim.text for verdict in verdicts] == ["chief", "beside"]
+    parts = report.split_controls(stats.judge(record("imm/table1", scores, claims=claims)))
+    assert [[verdict.claim.text for verdict in part] for part in parts] == [["beside", "chief"], ["no"]]
+    alone = stats.judge(record("imm/table1", scores, claims=claims[:2]))
+    assert report.split_controls(alone) == ([], [])  # where the paper claims nothing
+
+
+def test_claims_are_drawn_on_one_scale():
+    first, second, third = report.tabulate_claims(claimed(), stats.judge(claimed()))
+    assert first["places"] == [round(50 + 48 * 5 / 9.5, 1)] and first["printed"] == 98.0 and first["limit"] == "9.5"
+    assert (second["paper"], second["kind"], second["printed"]) == ("no number", "undecided", None)
+    assert (third["kind"], third["printed"]) == ("bad", 2.0) and first["kind"] == "good"
+    few = report.tabulate_claims(claimed(seeds=2), stats.judge(claimed(seeds=2)))
+    assert len(few[0]["places"]) == 2  # every seed
 
 
 def test_what_comes_out_again_is_counted_and_what_does_not_is_named():
@@ -95,8 +112,8 @@ def test_numbers_and_the_papers_beside_them():
     # An error of 10 / √3, times 4.303, the t quantile of two degrees of freedom.
     assert table.attrs["caption"] == "F1 (95 % interval over 3 seeds)"
     ours, theirs = (table.xs(part, axis=1, level=1).fillna("") for part in ("ours", "paper"))
-    assert ours.loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (50, 70, 60)]
-    assert ours.loc["Mix (1 seed)"].tolist() == ["0.0", "", ""]
+    assert ours.loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (60, 50, 70)]
+    assert ours.loc["Mix (1 seed)"].tolist() == ["", "0.0", ""]
     assert theirs.to_dict("index") == {
         "Single": {"a": "88.30", "b": "twice"},
         "Mix (1 seed)": {"a": "", "b": ""},
@@ -110,8 +127,17 @@ def test_columns_stand_beside_those_of_the_paper_in_its_order():
     scores = [("Single", column, 0, 1.0) for column in ("encyclopedia", "stories", "news", "search")]
     paper = [{"method": "Single", "column": column, "value": 2.0} for column in ("NewsQA", "MARCO", "SQuAD", "AVE.")]
     table = report.numbers(record("imm/table1", scores, paper=paper))
-    ours = "stories ours, search ours, news (NewsQA) ours, news (NewsQA) paper, encyclopedia (SQuAD) ours, "
-    assert ", ".join(map(" ".join, table)) == ours + "encyclopedia (SQuAD) paper, AVE. ours, AVE. paper, MARCO paper"
+    ours = "AVE. ours, AVE. paper, stories ours, search ours, news (NewsQA) ours, news (NewsQA) paper, "
+    ours += "encyclopedia (SQuAD) ours, encyclopedia (SQuAD) paper, MARCO paper"
+    assert ", ".join(map(" ".join, table)) == ours
+
+
+def test_rows_have_readable_names_and_stand_beside_those_of_the_paper():
+    scores = [(row, "dvd", 0, 1.0) for row in ("HRKD", "skip connections - Comp-Agg")]
+    paper = [{"method": "- Comp-Agg", "column": "DVD", "value": 2.0}]
+    table = report.numbers(record("hrkd/table4", scores, paper=paper))
+    assert table.index.tolist() == ["HRKD", "skip connections, without Comp-Agg"]
+    assert table["dvd (DVD)", "paper"].tolist()[1] == "2"
 
 
 def shown(*records):
@@ -122,18 +148,18 @@ def shown(*records):
 
 def test_the_page_begins_with_a_summary(results):
     page = shown(claimed(), claimed("a2d/table1", seeds=2), *every_kind()[1:])
-    summary, _, rest = page.partition("<nav")
-    cells = ["what imm claims", "+9.5", "+5.0 F1 (95 % CI +3.8 to +6.2)", "Supported, smaller than reported"]
-    assert "".join(f"<td>{cell}</td>" for cell in cells) in summary and "<img" not in summary
-    assert "<td>what a2d claims</td><td>+9.5</td><td>+5.0 F1</td><td>Undecided</td>" in summary
+    summary, _, rest = page.partition('<h2 id="corpora"')
+    summary = summary.partition("<main>")[2]
+    assert "<b>what imm claims</b>" in summary and "<b>what a2d claims</b>" in summary and "<img" not in summary
+    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller than reported", "Undecided"):
+        assert f">{cell}</td>" in summary
     assert (
         "Its claims here, without our controls: 1 supported, smaller than reported; 1 refuted "
         "(no number in the paper: 1 undecided)."
         in rest
         and "controls: 2 undecided (no number in the paper: 1 undecided)" in rest
     )
-    item = r'<li class="supported"><span aria-hidden="true">✓</span>\n<a href="#imm-table1">Table 1</a>: '
-    assert re.search(item + r"Supported, smaller .* <small>p &lt; 0\.001", rest)
+    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)
@@ -151,7 +177,7 @@ def test_it_is_one_page_without_code_or_links_elsewhere(results, tmp_path):
     page = report.export("mini", executed)
     text = page.read_text()
     assert page == paths.report("mini") and "The report" in text and "B beats A" in text
-    assert "secret_code" not in text and "<script" not in text and "¶" not in text
+    assert "secret_code" not in text and "<script src" not in text and "¶" not in text
     links = {link for link in re.findall(r'(?:src|href)="(?!#|data:)([^"]+)', text) if not link.endswith(".svg")}
     assert links == {"https://example.org/?a&amp;b"} and 'href="imm/table1.svg"' in text
     assert '<meta name="viewport" content="width=device-width' in text and "prefers-color-scheme: dark" in text
@@ -166,9 +192,9 @@ def test_a_notebook_is_shown_what_there_is_of_a_record(results, monkeypatch):
     monkeypatch.setattr(report, "display", lambda *shown: pieces.append(shown))
     for each in (claimed(), record("imm/table4", [("A", "x", 0, 1.0)])):
         report.show(each)
-    (figure, page), (table,) = pieces
+    (page, figure, tables), (title, table) = pieces
     assert isinstance(figure, Figure) and "Supported" in page.data and "<img" not in page.data
-    assert "<caption>F1" in table.data and "<li class" not in table.data
+    assert "<caption>F1" in tables.data and "<caption>F1" in table.data and 'class="claims"' not in title.data
 
 
 def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
@@ -211,52 +237,54 @@ def test_a_difference_of_two_tables_of_a_paper_counts_once():
 
 
 def update(monkeypatch, tmp_path, before):
-    monkeypatch.setattr(report, "README", tmp_path / "README.md")
-    report.README.write_text(before)
-    return report.update_readme(papers.list_papers()), report.README.read_text()
+    monkeypatch.setattr(findings, "README", tmp_path / "README.md")
+    findings.README.write_text(before)
+    return findings.update_documents(papers.list_papers()), findings.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
-    text = f"# Title\n\n{report.BEGIN}\nwhat was found before\n{report.END}\n\nby hand\n"
+    text = f"# Title\n\n{findings.BEGIN}\nwhat was found before\n{findings.END}\n\nby hand\n"
     assert update(monkeypatch, tmp_path, text) == ([], text)  # without records
-    ranked = record(
-        "imm/your_domains",
-        [(method, c, 0, f1) for method, f1 in {"A": 60.04, "B": 70, "C": 65, "D": 61, "E": 60.5}.items() for c in "xy"],
-        title="Your domains: F1",
-        baselines=["A"],
-    )
-    others = claimed(), claimed("imm/table2", title="IMM, Table 2: F1"), claimed(preset="lab"), ranked
+    supported = claimed("imm/table2", title="IMM, Table 2: F1", claims=[{"text": "B wins", "above": "B", "below": "A"}])
     refuted = claimed("a2d/table1", claims=[{"text": "A beats B", "above": "A", "below": "B", "primary": True}])
-    for each in (claimed(preset="study", seeds=2), refuted, *others):
+    for each in (claimed(preset="study"), refuted, supported, claimed(preset="lab", seeds=2)):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
-    assert written == [report.README]
-    smaller, apart = "1 supported, smaller", "(no number: 1 undecided)"
-    tallies = f"Miniature world: {smaller}; 2 refuted; 2 undecided (no number: 2 undecided)."
-    tallies += f" Public corpora: {smaller}; 1 refuted {apart}"
-    expected = f"**Claims.** {tallies}. Main claims:"
-    assert after.startswith(f"# Title\n\n{report.BEGIN}\n{expected}\n\n| paper |")
-    assert after.endswith(f"{report.END}\n\nby hand\n")
-    (line,) = (line for line in after.splitlines() if ": IMM]" in line)  # study's: the first preset's
-    link = "results/mini/report.html#imm-your_domains"
-    assert f"\nMiniature world, [F1]({link}), best: B 70.0, C 65.0, D 61.0; A 60.0.\n" in after
-    refuted = "A is better than B, -5.0 ± 1.2 F1 (paper -9.5 after 3 rounds)."  # the other is a main claim
-    assert f"\nAlso refuted, miniature world: {refuted}\n" in after
-    lab = "+5.0 ± 1.2 F1: supported, smaller"
-    notebook = "[02_imm_main](results/mini/notebooks/02_imm_main.ipynb)"
-    assert line.endswith(f" | +9.5 | +5.0 F1: undecided | {lab} | {notebook} |")
-    assert ": HRKD]" not in after  # which has no record
-    write(claimed(preset="lab-large"))
-    report.update_readme(papers.list_papers())  # two presets of a world stand side by side
-    assert f" | lab-large: {lab}; lab: {lab} | {notebook} |" in report.README.read_text()
+    assert written == [findings.README, paths.results("") / "README.md"]
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| method") and after.endswith(f"{findings.END}\n\nby hand\n")
+    imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
+    assert "**[IMM](results/README.md#imm)**" in imm and "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
+    assert imm.endswith("| +9.5 | **supported, smaller**: +5.0 ± 1.2 | **undecided**: +5.0 |")
+    assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
+    assert "**Refuted:** A is better than B (-5.0 ± 1.2 F1, study)." in after
+    overview = written[1].read_text()
+    assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
+    row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **undecided**: +5.0 |"
+    assert row in overview.replace(" |  |", " |")
 
 
-def test_the_readme_has_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
+def test_what_to_use_is_what_a_record_supports(results):
+    write(
+        claimed("imm/your_domains", claims=[{"text": "c", "above": "B", "below": "A", "control": True}], preset="lab")
+    )
+    write(claimed("imm/table1", claims=[{"text": "c", "above": "C", "below": "A"}], preset="study"))
+    cases = [
+        papers.Advice("few", name, exhibit, ((row, "A"),), lambda record: "5")
+        for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
+    ]
+    card = SimpleNamespace(key="imm", advice=cases, exhibits=())
+    (line,) = findings.show_advice([card]).reset_index().to_dict("records")
+    assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)" and (line["train"], line["trainings"]) == ("b", "5")
+    assert line["did not help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1)"
+
+
+def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
     results.mkdir()
     for name in ("study", "mini", "lab-large", "lab"):
         (results / name).symlink_to(paths.ROOT / "results" / name)
-    _, after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
+    (_, overview), after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
     assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"
+    assert overview.read_text() == (paths.ROOT / "results/README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in (paths.ROOT / "results").glob("*/report.html")))

@@ -18,7 +18,7 @@ from helpers import paths, records
 from helpers.notebooks.runner import COPIES, REPORT
 from helpers.notebooks.saving import refresh_git
 from helpers.presets.load import keys
-from helpers.results import report
+from helpers.results import findings
 
 ROOT = paths.ROOT
 DOCUMENTS = [
@@ -29,7 +29,7 @@ DOCUMENTS = [
 ]
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [*DOCUMENTS, ROOT / "results/README.md"], ids=lambda path: path.name)
 def test_commands_and_paths_in_documents_exist(document):
     text = document.read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
@@ -93,7 +93,7 @@ def test_readme_and_documents_are_short():
     def count(page):
         return sum(any(map(str.isalnum, word)) for word in page.read_text(encoding="utf-8").split())
 
-    assert count(report.README) <= 550
+    assert count(findings.README) <= 550
     assert sum(map(count, [*DOCUMENTS, ROOT / "CHANGELOG.md"])) <= 7920  # words, without signs
 
 
@@ -151,7 +151,7 @@ def test_every_figure_of_the_records_is_there(preset):
     if preset == "mini":
         expected |= {"corpora/overview", *(f"imm/{name}" for name in ("similarity", "figure3", "table2"))}
     assert {record.artefact for record in stored} >= expected
-    drawn = (record for record in stored if record.kind != "table" or record.claims)
+    drawn = (record for record in stored if record.kind != "table" or record.baselines)
     there = set(paths.results(preset).glob("*/*.png"))
     assert {paths.record(preset, record.artefact, "png") for record in drawn} == there
     assert not [record.artefact for record in stored if record.run.dirty], "made from uncommitted code"

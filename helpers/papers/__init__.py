@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 from helpers import paths
 from helpers.presets.schema import Preset
-from helpers.records import Printed
+from helpers.records import Printed, Record
 
 PAPER_MODULES = ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
@@ -49,20 +49,37 @@ class Notebook:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What to train in a situation, and the ``rows`` of an exhibit that tell its gain over a plain model.
+
+    Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
+    trainings, and the time to answer as a multiple of a plain model's.
+    """
+
+    situation: str
+    train: str
+    exhibit: str
+    rows: tuple[tuple[str, ...], ...]
+    trainings: Callable[[Record], str] = lambda record: "1"
+    time: Callable[[Record], str] = lambda record: "1 ×"
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
-    ``claim`` is the paper's main claim in plain words, ``headlines`` are the exhibits that test it. README ranks
-    methods by the first of ``rankings`` that has a record. ``settings`` are the preset's sections for the paper's
+    ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
+    test it, and ``advice`` is what its exhibits can recommend. ``settings`` are the preset's sections for the paper's
     methods (papers may share one), ``examples`` those with its examples.
     """
 
     key: str
     title: str
+    method: str
     reference: str = ""
     claim: str = ""
     headlines: tuple[str, ...] = ("table1",)
-    rankings: tuple[str, ...] = ()
+    advice: tuple[Advice, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()

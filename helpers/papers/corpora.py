@@ -82,6 +82,7 @@ def guess_types(data: DataSettings) -> dict[str, float]:
 PAPER = Paper(
     key="corpora",
     title="The corpora",
+    method="Corpora",
     exhibits=(Exhibit("overview", "Sizes, lengths and question words of the corpora", "profile", "questions"),),
     notebooks=(
         Notebook("00_corpora"),

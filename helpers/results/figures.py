@@ -3,9 +3,10 @@
 import io
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import matplotlib
@@ -13,37 +14,33 @@ import numpy as np
 import pandas as pd
 import seaborn
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from PIL import Image
 
 from helpers import paths
 from helpers.files import write_whole
-from helpers.records import Record
+from helpers.records import Claim, Record
 from helpers.results import stats
-from helpers.results.stats import Estimate, Verdict
+from helpers.results.stats import Estimate
 
 PAGE_WIDTH = 9.0  # inches, of a notebook page
-LABEL = 58  # letters in a line of a label
+LABEL = 44  # letters in a line of a label
+PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
-MARKS = {
-    stats.SUPPORTED: "✓",
-    stats.SUPPORTED_SMALLER: "✓",
-    stats.FAILED: "∅",
-    stats.SMALLER: "<",
-    stats.LESS_THAN_HALF: "≪",
-    stats.REFUTED: "✗",
-    stats.UNDECIDED: "○",
-    stats.UNTESTED: "–",
-}
+INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
+DARK = {INK: "#dcddde", SOFT: "#9a9b9c", GRID: "#3c3d3e"}  # the same in an SVG on a dark page
+PAPER_COLOR = "#d55e00"
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
+DIFFERENCES = {"accuracy": "points of accuracy", "score": "points"}  # units of differences
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}
 STYLE = {
     "svg.hashsalt": "helpers",  # else the ids inside an SVG are random
+    "svg.fonttype": "none",
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
@@ -52,6 +49,7 @@ STYLE = {
     "axes.axisbelow": True,
     "legend.frameon": False,
     "text.parse_math": False,
+    **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
 }
 
 
@@ -80,25 +78,20 @@ def plain_style() -> Iterator[None]:
         yield
 
 
-def draw_record(record: Record, verdicts: Sequence[Verdict] | None = None) -> Picture | None:
-    """Draw a record of any kind; None where it has nothing to draw, as a table without claims.
-
-    A table shows its ``verdicts``, those of the record by itself where none are passed.
-    """
-    if not (record.claims if record.kind == "table" else record.scores or record.payload):
+def draw_record(record: Record) -> Picture | None:
+    """Draw a record of any kind; None where it has nothing to draw, as a table without a baseline."""
+    if not (record.baselines if record.kind == "table" else record.scores or record.payload):
         return None
     with plain_style():
-        if record.kind == "table":
-            verdicts = stats.judge(record) if verdicts is None else verdicts
-            judged = [(verdict.claim.text, verdict) for verdict in verdicts if not verdict.claim.share]
-            return claims(judged, record.title, record.unit) if judged else None
+        if record.baselines:
+            return gains(record.by_metric()[0])
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Picture | None:
+def save(record: Record) -> Picture | None:
     """Draw a record, as `draw_record` does, and store the figure as PNG and SVG beside the record's file."""
-    figure = draw_record(record, verdicts)
+    figure = draw_record(record)
     if figure:
         write_whole(paths.record(record.preset, record.artefact, "png"), figure.png)
         write_whole(paths.record(record.preset, record.artefact, "svg"), content(figure, "svg"))
@@ -106,14 +99,41 @@ def save(record: Record, verdicts: Sequence[Verdict] | None = None) -> Picture |
 
 
 def content(figure: Figure, suffix: str) -> bytes:
-    """Return the figure as a ``png`` or ``svg`` file without dates or random ids; a PNG has 256 colours to be small."""
-    file = io.BytesIO()
+    """Return the figure as a ``png`` or ``svg`` file without dates or random ids.
+
+    A PNG has 256 colours to be small. An SVG has no background, and other colours on a dark page.
+    """
+    file, is_png = io.BytesIO(), suffix == "png"
     with plain_style():
-        figure.savefig(file, format=suffix, dpi=120, metadata={"Software" if suffix == "png" else "Date": None})
-    if suffix == "png":
-        image, file = Image.open(file).convert("RGB"), io.BytesIO()
-        image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
+        metadata = {"Software" if is_png else "Date": None}
+        figure.savefig(file, format=suffix, dpi=120, metadata=metadata, transparent=not is_png)
+    if not is_png:
+        return adapt_colors(file.getvalue().decode()).encode()
+    image, file = Image.open(file).convert("RGB"), io.BytesIO()
+    image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
+
+
+def adapt_colors(svg: str) -> str:
+    """Return an SVG whose greys are those of `DARK` where a person prefers a dark page."""
+    style = "".join(f"--c{light[1:]}: {light}; " for light in DARK)
+    dark = "".join(f"--c{light[1:]}: {other}; " for light, other in DARK.items())
+    for light in DARK:
+        svg = svg.replace(light, f"var(--c{light[1:]})")
+    rules = f"<style>:root {{ {style}}} @media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}</style>"
+    head, tag, rest = svg.partition(" <defs>")
+    return f"{head} {rules}\n{tag}{rest}"
+
+
+@cache
+def readable_names() -> dict[str, str]:
+    """Return plain words for the papers' shorter names of methods."""
+    return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8"))["names"]
+
+
+def readable(method: str) -> str:
+    """Return a method's name in plain words."""
+    return readable_names().get(method, method)
 
 
 def intervals(estimates: Sequence[Estimate]) -> str:
@@ -134,43 +154,60 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
     ax.set_yticks(range(len(labels)), labels)
     ax.set(ylim=(len(labels) - 0.5, -0.5), xlabel=xlabel)
     ax.tick_params(axis="y", length=0)
-    ax.grid(axis="x", color="0.9")
+    ax.grid(axis="x", color=GRID)
 
 
-def claims(judged: Sequence[tuple[str, Verdict]], title: str, unit: str) -> Figure:
-    """Draw the differences of claims by label: ours, grey while undecided, and what the paper prints."""
-    labels = [textwrap.fill(f"{MARKS[v.outcome]} {label}", LABEL, break_on_hyphens=False) for label, v in judged]
-    figure = Picture(sum(0.16 * label.count("\n") + 0.25 for label in labels) + 1.3, title)
-    ax, handles = figure.subplots(), {}
-    ax.axvline(0, color="0.4", linewidth=0.8)
-    for place, (_, verdict) in enumerate(judged):
-        color, name = ("0.6", "ours, undecided") if verdict.outcome == stats.UNDECIDED else ("0.15", "ours")
-        dot(ax, place, verdict.estimate, color)
-        handles[name] = Line2D([], [], color=color, marker="o")
-        if verdict.printed is not None:
-            (handles["the paper"],) = ax.plot(verdict.printed, place, color="#d55e00", **HOLLOW)
-    shown = [value for _, verdict in judged for value in (*verdict.estimate.values, verdict.printed or 0.0)]
-    most, (left, right) = INTERVAL_REACH * max(map(abs, shown)) or 1.0, ax.get_xlim()
-    ax.set_xlim(max(left, -most), min(right, most))
-    name_lines(ax, labels, f"difference, {unit} ({intervals([verdict.estimate for _, verdict in judged])})")
-    figure.legend(handles.values(), handles, loc="outside lower right", ncols=len(handles))
+def gains(record: Record) -> Picture:
+    """Draw how far each row is above the first baseline, a panel per column; hollow what the paper prints."""
+    baseline = record.baselines[0]
+    rows = [row for row in record.rows if row != baseline]
+    groups = {"": record.columns} if record.average or len(record.columns) == 1 else {c: [c] for c in record.columns}
+    labels = [textwrap.fill(readable(row), LABEL, break_on_hyphens=False) for row in rows]
+    down = -(-len(groups) // PANELS)
+    height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
+    figure = Picture(down * height + 0.75)
+    panels = figure.subplots(down, -(-len(groups) // down), sharex=True, sharey=True, squeeze=False).ravel()
+    estimates, printed, shown = [], [], []
+    for ax, (title, columns) in zip(panels, groups.items(), strict=False):
+        ax.axvline(0, color=SOFT, linewidth=0.8)
+        for place, row in enumerate(rows):
+            if each := stats.estimate(record, [(1, row, columns), (-1, baseline, columns)]):
+                dot(ax, place, each, COLORS[0])
+                estimates.append(each)
+                shown += each.values
+            claim = Claim(text=row, above=row, below=baseline, columns=[title] if title else [])
+            if (gap := stats.printed_difference(record, claim)) is not None:
+                ax.plot(gap, place, color=PAPER_COLOR, **HOLLOW)
+                printed.append(gap)
+        name_lines(ax, labels, "")
+        ax.set_title(title)
+    for ax in panels[len(groups) :]:
+        ax.remove()
+    ax, most = panels[0], INTERVAL_REACH * max(map(abs, [*shown, *printed, 0.0])) or 1.0
+    ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
+    over = "average " * (len(record.columns) > 1 and record.average)
+    unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
+    figure.supxlabel(f"{unit} above {readable(baseline)} ({intervals(estimates)})", fontsize=9)
+    handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
+    handles |= {"the paper": Line2D([], [], color=PAPER_COLOR, **HOLLOW)} if printed else {}
+    figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))
     return figure
 
 
 def bars(record: Record) -> Figure:
     """Draw the scores of a table: a group of lines per column, a colour per row, hollow what the paper prints."""
-    figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.3, record.title)
+    figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
     for index, (row, color) in enumerate(zip(record.rows, COLORS, strict=False)):
         shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
-        ax.plot([], [], "o", color=color, label=row)
+        ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):
             if estimate := stats.estimate(record, [(1, row, [column])]):
                 dot(ax, place + shift, estimate, color)
                 estimates.append(estimate)
             ax.plot(printed.get((row, column), np.nan), place + shift, color=color, **HOLLOW)
     if printed:
-        ax.plot([], [], color="0.4", label="the paper", **HOLLOW)
+        ax.plot([], [], color=SOFT, label="the paper", **HOLLOW)
     name_lines(ax, record.columns, f"{record.unit} ({intervals(estimates)})")
     figure.legend(loc="outside right upper")
     return figure
@@ -179,10 +216,12 @@ def bars(record: Record) -> Figure:
 def curves(record: Record) -> Figure:
     """Draw a panel per column and a line per method, dashed where it has no x; hollow what the paper prints.
 
-    ``payload["x"]`` names the axis, and ``payload["scale"]`` may be "log".
+    ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
+    from each method's score at that x are drawn.
     """
-    figure, payload = Picture(3.7, record.title), record.payload or {}
+    figure, payload = Picture(2.7), record.payload or {}
     colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
+    reference = payload.get("above")
     levels = {score.method for score in record.scores if score.x is None}
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
@@ -192,7 +231,8 @@ def curves(record: Record) -> Figure:
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
         for method, color in colors.items():
             rows = {score.x: score.row for score in scores if score.method == method}
-            line = {x: stats.estimate(record, [(1, row, [column])]) for x, row in rows.items()}
+            base = [(-1, rows[reference], [column])] if reference is not None else []
+            line = {x: stats.estimate(record, [(1, row, [column]), *base]) for x, row in rows.items()}
             estimates += line.values()
             if method in levels:
                 for level in line.values():
@@ -206,62 +246,84 @@ def curves(record: Record) -> Figure:
             ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5, transform=place)
             ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
             ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
-            printed = [(p.x, p.value) for p in record.paper if (p.method, p.column) == (method, column)]
+            printed = {p.x: p.value for p in record.paper if (p.method, p.column) == (method, column)}
+            printed = [(x, value - printed.get(reference, 0.0)) for x, value in printed.items()]
             ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
         if len(places := sorted({score.x for score in scores if score.x is not None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
-        ax.grid(axis="y", color="0.9")
+        ax.grid(axis="y", color=GRID)
     handles = [
-        Line2D([], [], color=color, label=method, linestyle="--" if method in levels else "-")
+        Line2D([], [], color=color, label=readable(method), linestyle="--" if method in levels else "-")
         for method, color in colors.items()
     ]
-    handles += [Line2D([], [], color="0.4", label="the paper", **HOLLOW)] if record.paper else []
+    handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
-    panels[0].set_ylabel(f"{record.unit}\n({intervals(estimates)})")
+    above = f"difference in {record.unit} from {payload['x']} = {payload['above']:g}" if "above" in payload else ""
+    panels[0].set_ylabel(textwrap.fill(above or record.unit, 36) + f"\n({intervals(estimates)})")
     return figure
 
 
 def scatter(record: Record) -> Figure:
     """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
-    (up, along), figure, estimates = record.by_metric(), Picture(3.6, record.title), []
+    (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
     ax = figure.subplots()
     for row, color in zip(up.rows, COLORS, strict=False):
         x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
         ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
-        ax.annotate(row, (x.mean, y.mean), (6, 0), textcoords="offset points", va="center")
+        ax.annotate(readable(row), (x.mean, y.mean), (6, 0), textcoords="offset points", va="center")
         estimates.append(y)
     ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
     ax.margins(x=0.12)
     ax.set_xlim(left=0)
-    ax.grid(axis="y", color="0.9")
+    ax.grid(axis="y", color=GRID)
     return figure
 
 
-def matrix(record: Record) -> Figure:
+def matrix(record: Record) -> Picture:
     """Draw a square table of scores as a heat map, and the payload's "cosines", if any, beside it."""
+    # The diagonal says nothing, and would use up the colours.
+    panels = {name: panel.mask(np.eye(len(panel), dtype=bool)) for name, panel in tabulate(record).items()}
+    return heatmaps(record, panels, vmin=0.0)
+
+
+def tabulate(record: Record) -> dict[str, pd.DataFrame]:
+    """Return the numbers of a figure that is no curve of scores as tables by name."""
+    payload = record.payload or {}
+    if record.kind == "heatmaps":
+        return {name: pd.DataFrame(rows).T.astype(float).round(3) for name, rows in payload["panels"].items()}
+    if record.kind == "profile":
+        words = pd.DataFrame.from_dict(payload["question_words"], orient="index").fillna(0.0)
+        return {"question words, % of the domain's questions": (100 * words).round(1)}
+    if record.kind == "case":
+        cases = [payload, *([payload["typical"]] if "typical" in payload else [])]
+        lines = [
+            {"question": " ".join(join_pieces(each["question"]).values()), "reader": READERS.get(name, name)}
+            | {"answer": reader["answer"], **reader["probabilities"]}
+            for each in cases
+            for name, reader in each["readers"].items()
+        ]
+        return {"answers and their probabilities": pd.DataFrame(lines)}
     scores = pd.DataFrame([(score.method, score.column, score.value) for score in record.scores])
     panels = {record.unit: scores.pivot_table(2, 0, 1, sort=False)}
-    if cosines := (record.payload or {}).get("cosines"):
+    if cosines := payload.get("cosines"):
         panels["cosine"] = pd.DataFrame(cosines).T
-    # The diagonal says nothing, and would use up the colours.
-    panels = {name: panel[panel.index].mask(np.eye(len(panel), dtype=bool)) for name, panel in panels.items()}
-    return heatmaps(record, panels, vmin=0.0)
+    return {name: panel[panel.index].rename_axis(index=None, columns=None).round(3) for name, panel in panels.items()}
 
 
 def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **scale: float) -> Figure:
     """Draw tables side by side, those of the payload in one scale of colours; its x and y name the axes."""
     payload = record.payload or {}
     if panels is None:
-        panels = {name: pd.DataFrame(rows).T.astype(float) for name, rows in payload["panels"].items()}
+        panels = tabulate(record)
         values = np.concatenate([panel.to_numpy().ravel() for panel in panels.values()])
         scale = {"vmin": min(0.0, np.nanmin(values)), "vmax": np.nanmax(values)}
     down = -(-len(panels) // 4)
     across = -(-len(panels) // down)
-    height = down * (0.32 * max(map(len, panels.values())) + 1.2) + 0.4
-    figure = Picture(height, f"{record.title} ({record.unit})", PAGE_WIDTH if across > 1 else PAGE_WIDTH / 2)
+    height = down * (0.28 * max(map(len, panels.values())) + 0.9) + 0.3
+    figure = Picture(height, width=PAGE_WIDTH if across > 1 else PAGE_WIDTH / 2)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, (name, panel) in zip(axes, panels.items(), strict=False):
         heatmap(ax, panel, name, across, **scale)
@@ -284,9 +346,9 @@ def heatmap(ax: Axes, numbers: pd.DataFrame, title: str, across: int = 1, **scal
 
 def profile(record: Record) -> Figure:
     """Draw the lengths of passages and questions of each domain, and how often a question has which question word."""
-    words = 100 * pd.DataFrame.from_dict(record.payload["question_words"], orient="index").fillna(0.0)
-    heights = [3.4, 0.3 * len(words) + 0.6]
-    figure = Picture(sum(heights) + 0.3, record.title)
+    ((title, words),) = tabulate(record).items()
+    heights = [2.8, 0.28 * len(words) + 0.5]
+    figure = Picture(sum(heights) + 0.1)
     axes = figure.subplot_mosaic([["passage", "question"], ["words", "words"]], height_ratios=heights)
     for thing in ("passage", "question"):
         for (domain, histogram), color in zip(record.payload[f"{thing}_lengths"].items(), COLORS, strict=False):
@@ -295,12 +357,28 @@ def profile(record: Record) -> Figure:
             axes[thing].stairs(share, edges, color=color, linewidth=1.5, label=domain)
         axes[thing].set(ylim=(0, None), xlabel=f"words per {thing}", ylabel=f"% of the domain's {thing}s, per word")
     axes["passage"].legend()
-    heatmap(axes["words"], words, "Question words, % of the domain's questions")
+    heatmap(axes["words"], words, title)
     return figure
 
 
-def case(payload: dict[str, Any]) -> Figure:
+def case(payload: dict[str, Any]) -> Picture:
     """Draw how readers align a passage with its question, and how sure they are of two answers.
+
+    A payload may have another case, ``typical``, which is drawn below it.
+    """
+    cases = [payload, *([payload["typical"]] if "typical" in payload else [])]
+    with plain_style():
+        heights = [0.17 * len(join_pieces(each["question"])) * len(each["readers"]) + 4.0 for each in cases]
+        figure = Picture(sum(heights))
+        for part, each in zip(
+            figure.subfigures(len(cases), height_ratios=heights, squeeze=False).ravel(), cases, strict=True
+        ):
+            draw_case(part, each)
+        return figure
+
+
+def draw_case(figure: SubFigure, payload: dict[str, Any]) -> None:
+    """Draw a case on a part of a figure.
 
     Attention is drawn by words: a word receives what its pieces receive together, and gives their average.
     """
@@ -319,32 +397,28 @@ def case(payload: dict[str, Any]) -> Figure:
         maps[title] = (np.add.reduceat(received, places, axis=0) / sizes)[shown].T
     scale = {"vmin": 0, "vmax": max(attention.max() for attention in maps.values()), "cmap": "Greys"}
     sure = {kind: [reader["probabilities"][kind] for reader in readers.values()] for kind in answers}
-    with plain_style():
-        height = 0.17 * len(question) + 0.9
-        title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
-        heights = [*[height] * len(readers), 1.4]
-        figure = Picture(sum(heights) + 0.8, f"The question: “{title}”")
-        *axes, last = figure.subplots(len(heights), height_ratios=heights)
-        for ax, (title, attention) in zip(axes, maps.items(), strict=True):
-            image = ax.imshow(attention, aspect="auto", **scale)
-            figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
-            ax.set_title(f"{title}: “{readers[title]['answer']}”")
-            ax.set_xticks(range(len(words)), words, rotation=90)
-            ax.set_yticks(range(len(question)), question.values())
-            ax.tick_params(length=0, labelsize=7)
-            for kind, (first, final) in answers.items():
-                for label in np.array(ax.get_xticklabels())[(shown >= first) & (shown <= final)]:
-                    label.set(color=ANSWERS[kind], weight="bold")
-        for index, (kind, values) in enumerate(sure.items()):
-            rows = np.arange(len(readers)) + (index - (len(sure) - 1) / 2) * 0.36
-            bars_of_kind = last.barh(rows, values, 0.32, color=ANSWERS[kind], label=f"{kind} answer")
-            last.bar_label(bars_of_kind, fmt="%.2f", padding=3, fontsize=8)
-        last.set_yticks(range(len(readers)), readers)
-        last.set(xlim=(0, 1.08), ylim=(len(readers) - 0.4, -0.6))
-        last.set_xlabel("probability of the answer's start times that of its end")
-        if answers:
-            last.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(sure))
-        return figure
+    title = re.sub(r" ([.,;:?!])", r"\1", " ".join(question.values()))
+    figure.suptitle(" ".join(filter(None, [payload.get("title"), f"The question: “{title}”"])), x=0.01, ha="left")
+    *axes, last = figure.subplots(len(readers) + 1, height_ratios=[*[0.17 * len(question) + 0.9] * len(readers), 1.4])
+    for ax, (title, attention) in zip(axes, maps.items(), strict=True):
+        image = ax.imshow(attention, aspect="auto", **scale)
+        figure.colorbar(image, ax=ax, fraction=0.02, pad=0.01, label="attention")
+        ax.set_title(f"{title}: “{readers[title]['answer']}”")
+        ax.set_xticks(range(len(words)), words, rotation=90)
+        ax.set_yticks(range(len(question)), question.values())
+        ax.tick_params(length=0, labelsize=7)
+        for kind, (first, final) in answers.items():
+            for label in np.array(ax.get_xticklabels())[(shown >= first) & (shown <= final)]:
+                label.set(color=ANSWERS[kind], weight="bold")
+    for index, (kind, values) in enumerate(sure.items()):
+        rows = np.arange(len(readers)) + (index - (len(sure) - 1) / 2) * 0.36
+        bars_of_kind = last.barh(rows, values, 0.32, color=ANSWERS[kind], label=f"{kind} answer")
+        last.bar_label(bars_of_kind, fmt="%.2f", padding=3, fontsize=8)
+    last.set_yticks(range(len(readers)), readers)
+    last.set(xlim=(0, 1.08), ylim=(len(readers) - 0.4, -0.6))
+    last.set_xlabel("probability of the answer's start times that of its end")
+    if answers:
+        last.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=len(sure))
 
 
 def training_curves(label: str, result: dict[str, Any]) -> Picture:
@@ -362,15 +436,15 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             table = pd.DataFrame.from_dict(points, orient="index")
             if len(table.columns) > 1:
                 whole, total = ("sum", table.sum(axis=1)) if name == "loss" else ("mean", table.mean(axis=1))
-                ax.plot(total, "o-", color="0.15", label=whole, markersize=2.5, linewidth=1.6)
+                ax.plot(total, "o-", color=INK, label=whole, markersize=2.5, linewidth=1.6)
             for column, color in zip(table, COLORS, strict=False):
                 ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
             if result["validation"]:
                 kept = max(result["validation"], key=lambda point: point[1])[0]
-                ax.axvline(kept, color="0.5", linestyle=":", label="weights kept")
+                ax.axvline(kept, color=SOFT, linestyle=":", label="weights kept")
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
             ax.xaxis.get_major_locator().set_params(integer=True)
-            ax.grid(axis="y", color="0.9")
+            ax.grid(axis="y", color=GRID)
             ax.legend(fontsize=7.5)
     return figure
 
@@ -403,7 +477,7 @@ def seed_curves(record: Record) -> Picture:
         places = sorted(scores["x"].unique())
         ax.set_xticks(places, [f"{x:,g}" for x in places])
         ax.minorticks_off()
-        ax.grid(axis="y", color="0.9")
+        ax.grid(axis="y", color=GRID)
         figure.legend(loc="outside right upper")
     return figure
 

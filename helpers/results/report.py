@@ -1,4 +1,4 @@
-"""Results in words and tables: in notebooks, as an HTML page per preset, and as the findings in README.md.
+"""Results in words and tables: in notebooks, and as an HTML page per preset.
 
 Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
 reference, the meanings of its methods, and exhibits in reading order.
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from html import escape
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -29,11 +29,21 @@ from helpers.results import figures, stats
 from helpers.results.stats import Verdict
 
 Judged = tuple[Record, list[Verdict]]
-README = paths.ROOT / "README.md"
-BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+OUTCOMES = (  # verdicts, the best first
+    stats.SUPPORTED,
+    stats.SUPPORTED_SMALLER,
+    stats.FAILED,
+    stats.SMALLER,
+    stats.LESS_THAN_HALF,
+    stats.REFUTED,
+    stats.UNDECIDED,
+    stats.UNTESTED,
+)
+KINDS = dict.fromkeys((stats.SUPPORTED, stats.SUPPORTED_SMALLER), "good")  # of verdicts, for their colours
+KINDS |= dict.fromkeys((stats.REFUTED, stats.LESS_THAN_HALF), "bad")
+KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED), "undecided")
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
-WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
     "news": "NewsQA",
@@ -46,9 +56,6 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
-RANKED = 3  # methods that README ranks
-SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.NO_NUMBER: "no number"}
-SHORTER[stats.FAILED] = "against a failed baseline"
 UNTESTED = "too few for a verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
@@ -105,13 +112,43 @@ def decimals_of(values: Sequence[float]) -> int:
     return next((digits for digits in (0, 1) if all(round(value, digits) == value for value in values)), 2)
 
 
+def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+    """Return a row per claim: words, and the places of our difference and the paper's from 0 to 100 on one scale.
+
+    A share, in percent, has words alone. The scale ends at ``limit``; longer intervals are cut.
+    """
+    drawn = [verdict for verdict in verdicts if not verdict.claim.share]
+    shown = [abs(value) for v in drawn for value in (v.estimate.mean, v.printed or 0.0)]
+    ends = [abs(end) for v in drawn for end in (v.estimate.low, v.estimate.high) if v.estimate.over]
+    limit = min(max([*shown, *ends], default=0.0), figures.INTERVAL_REACH * max(shown, default=0.0)) or 1.0
+
+    def place(value: float) -> float:
+        return round(50 + 48 * max(-1.0, min(1.0, value / limit)), 1)
+
+    unit, rows = UNITS.get(record.by_metric()[0].unit, record.by_metric()[0].unit), []
+    for verdict in verdicts:
+        (_, reported, ours), each = state_verdict(record, verdict), verdict.estimate
+        ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
+        row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
+        row |= {"paper": reported or "no number" * (not verdict.claim.control)}
+        row |= {"verdict": verdict.outcome.capitalize(), "kind": KINDS.get(verdict.outcome, ""), "limit": "", "p": ""}
+        if verdict.p is not None:
+            row["p"] = f"{verdict.p:.3f}" if verdict.p >= 0.0005 else "< 0.001"
+        if verdict in drawn:
+            low, high = map(place, ends)
+            row |= {"limit": f"{limit:.1f}", "unit": unit.partition(" ")[0], "low": low, "width": round(high - low, 1)}
+            row["places"] = [place(value) for value in ([each.mean] if each.over else each.values)]
+            row["printed"] = None if verdict.printed is None else place(verdict.printed)
+        rows.append(row)
+    return rows
+
+
 def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
     rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
     form, seeds = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f", Counter()
-    groups = {column: [column] for column in record.columns}
-    if record.average and len(groups) > 1:
-        groups[stats.AVERAGE] = record.columns
+    groups = {stats.AVERAGE: record.columns} if record.average and len(record.columns) > 1 else {}
+    groups |= {column: [column] for column in record.columns}
     for name, columns in groups.items():
         for row in rows:
             subtracted = [(-1, baseline, columns)] if baseline else []
@@ -122,11 +159,12 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
                 seeds[row] = max(seeds[row], len(each.values))
     for number in record.paper if not baseline else ():
         text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
-        printed.setdefault(number.column, {})[number.row] = text
+        printed.setdefault(number.column, {})[find_row(number.row, rows)] = text
     frame = pd.DataFrame(pair(ours, printed))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
     fewer = {row: number for row, number in seeds.items() if number < max(seeds.values())}
-    frame = frame.rename(index={row: f"{row} ({number} seed{'s' * (number > 1)})" for row, number in fewer.items()})
+    few = {row: f" ({number} seed{'s' * (number > 1)})" for row, number in fewer.items()}
+    frame = frame.rename(index={row: figures.readable(row) + few.get(row, "") for row in frame.index})
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
@@ -134,17 +172,25 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     return frame
 
 
+def find_row(printed: str, rows: Sequence[str]) -> str:
+    """Return our row for a row of the paper: that of its name, or the only one that ends with it."""
+    ends = [row for row in rows if row.endswith(f" {printed}")]
+    return ends[0] if printed not in rows and len(ends) == 1 else printed
+
+
 def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
     """Put the paper's columns beside those of the same name, or of the miniature domain that stands for them.
 
-    Columns are in the paper's order; ours without one come first, the average and the paper's others last. Without
-    printed numbers the order is that of STANDS_FOR.
+    The average comes first. Columns are in the paper's order, after ours without one and before the paper's others.
+    Without printed numbers the order is that of STANDS_FOR.
     """
-    beside = {column: name for column in ours if (name := STANDS_FOR.get(column, column)) in printed}
+    names = {name.lower(): name for name in printed}
+    stand = {column: STANDS_FOR.get(column, column).lower() for column in ours}
+    beside = {column: names[name] for column, name in stand.items() if name in names}
     order = list(printed or STANDS_FOR)
-    places, last = {name: place for place, name in enumerate(order)}, (-1, len(order))
+    places = {name: place for place, name in enumerate(order)} | {stats.AVERAGE: -2}
     parts = {}
-    columns = {column: places.get(beside.get(column, column), last[column == stats.AVERAGE]) for column in ours}
+    columns = {column: places.get(beside.get(column, column), -1) for column in ours}
     for column in sorted(columns, key=columns.get):
         theirs = beside.get(column, column)
         name = column if theirs == column else f"{column} ({theirs})"
@@ -152,12 +198,23 @@ def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str
     return parts | {(name, "paper"): printed[name] for name in printed if name not in beside.values()}
 
 
-def tables(record: Record) -> list[str]:
-    """Return the tables of a record as HTML: each metric, then differences from each baseline."""
-    metrics = record.by_metric() if record.kind != "matrix" else []
-    frames = [numbers(metric) for metric in metrics]
-    frames += [numbers(metrics[0], name) for name in record.baselines if len(metrics[0].rows) > 1]
-    return [add_caption(frame.to_html(border=0, na_rep=""), frame.attrs["caption"]) for frame in frames]
+def tables(record: Record) -> dict[str, str]:
+    """Return the tables of a record as HTML by name: each metric, then differences from each baseline.
+
+    A figure that is no curve of scores has the numbers that it shows.
+    """
+    if record.kind in ("matrix", "heatmaps", "profile", "case"):
+        frames = figures.tabulate(record)
+    else:
+        metrics = record.by_metric()
+        frames = {f"numbers: {metric.unit}": numbers(metric) for metric in metrics}
+        if len(metrics[0].rows) > 1:
+            above = {name: numbers(metrics[0], name) for name in record.baselines}
+            frames |= {f"above {figures.readable(name)}": frame for name, frame in above.items()}
+    return {
+        name: add_caption(frame.to_html(border=0, na_rep=""), frame.attrs.get("caption", name))
+        for name, frame in frames.items()
+    }
 
 
 def add_caption(table: str, text: str) -> str:
@@ -167,12 +224,10 @@ def add_caption(table: str, text: str) -> str:
 
 
 def show(record: Record) -> None:
-    """Display a record in a notebook: its claims, its tables, and its figure, which is stored beside the record."""
+    """Display a record in a notebook: its claims, its figure, which is stored beside the record, and its tables."""
     verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
-    figure = figures.save(record, verdicts)
-    html = TEMPLATE.section(record, verdicts, "")
-    page = HTML(f'<div class="results tex2jax_ignore mathjax_ignore">{html}</div>')
-    display(*(part for part in (figure, page) if part))
+    pages = HTML(TEMPLATE.titled(record, verdicts)), HTML(TEMPLATE.below(record))
+    display(*filter(None, (pages[0], figures.save(record), pages[1])))
 
 
 def show_study(*artefacts: str) -> None:
@@ -339,14 +394,26 @@ def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Ve
     return [(record, verdict) for record, verdict in headlines if record.artefact in places]
 
 
-def summarise(paper: Any, judged: Iterable[Judged]) -> list[dict[str, str]]:
-    """Return a line per table of a paper's main claims: the claim, the paper's difference, ours, the verdict."""
-    lines, pairs = [], main_verdicts(paper, judged)
-    for record, verdict in pairs:
-        outcome, printed, ours = state_verdict(record, verdict)
-        claim = paper.claim + f" ({table_of(record)})" * (len(pairs) > 1)
-        lines.append({"claim": claim, "paper": printed or "none printed", "ours": ours, "verdict": outcome})
-    return lines
+def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
+    """Split verdicts into those on the paper's claims, with the controls beside headlines, and those on our others.
+
+    Both are empty where the paper claims nothing.
+    """
+    parts = [], []
+    for verdict in verdicts:
+        parts[verdict.claim.control and not verdict.claim.beside].append(verdict)
+    has_claims = any(not verdict.claim.control for verdict in parts[0])
+    return parts if has_claims else ([], [])
+
+
+def is_numbered(record: Record) -> bool:
+    """Return whether a record is a table or figure of its paper."""
+    return table_of(record).startswith(("Table", "Figure"))
+
+
+def summarise(paper: Any, judged: Iterable[Judged]) -> list[Judged]:
+    """Select the verdicts on a paper's main claims by record."""
+    return [(record, [verdict]) for record, verdict in main_verdicts(paper, judged)]
 
 
 def table_of(record: Record) -> str:
@@ -354,127 +421,9 @@ def table_of(record: Record) -> str:
     return record.label.split(", ")[-1]
 
 
-def rank_methods(record: Record) -> str:
-    """Return a line with a table's best methods by their means over its columns, and its baseline."""
-    means = {row: each.mean for row in record.rows if (each := stats.estimate(record, [(1, row, record.columns)]))}
-    best = sorted(means, key=means.get, reverse=True)[:RANKED]
-    rows, baselines = (
-        [f"{row} {means[row]:.{stats.decimals(record)}f}" for row in of] for of in (best, record.baselines)
-    )
-    text = f"[{record.subject}]({link(paths.report(record.preset))}#{anchor(record.artefact)})"
-    return "; ".join([f"{text}, best: {', '.join(rows)}", *baselines]) + "."
-
-
 def anchor(artefact: str) -> str:
     """Return the id of an artefact's section in the report."""
     return artefact.replace("/", "-")
-
-
-def link(path: Path) -> str:
-    """Return the address of a file of results for a link in README."""
-    return path.relative_to(paths.results("").parent).as_posix()
-
-
-def update_readme(papers: Sequence[Any]) -> list[Path]:
-    """Write README's findings in each of WORLDS: the papers' main and other claims, and rankings of methods.
-
-    Returns the paths written, none where there are no records.
-    """
-    stored = {
-        world: {name: read for name in presets if (read := records.read_all(name))} for world, presets in WORLDS.items()
-    }
-    worlds = {world: judge_world(by_preset, papers) for world, by_preset in stored.items()}
-    pairs = {
-        world: [pair for each in judged.values() for pair in paper_verdicts(each)] for world, judged in worlds.items()
-    }
-    if not any(pairs.values()):
-        return []
-    main = {world: [main_verdicts(paper, judged[paper.key]) for paper in papers] for world, judged in worlds.items()}
-    tallies = ". ".join(f"{world.capitalize()}: {shorten(tally(each))}" for world, each in pairs.items() if each)
-    lines = [f"**Claims.** {tallies}. Main claims:", ""]
-    lines += tabulate_main_claims(main, stored, papers)
-    lines += ["", "±: 95 % interval. Smaller, less than half: significantly below the paper's difference, or its half."]
-    for world, each in pairs.items():
-        shown = [*chain.from_iterable(main[world])]
-        refuted = [pair for pair in each if pair[1].outcome == stats.REFUTED and pair not in shown]
-        if texts := [f"{verdict.claim.text}, {state_differences(record, verdict)}" for record, verdict in refuted]:
-            lines += ["", f"Also refuted, {world}: {'; '.join(texts)}."]
-    for world, judged in worlds.items():
-        tables = {record.artefact: record for each in judged.values() for record, _ in each}
-        names = [f"{paper.key}/{name}" for paper in papers for name in paper.rankings]
-        if ranking := next((tables[name] for name in names if name in tables), None):
-            lines += ["", f"{world.capitalize()}, {rank_methods(ranking)}"]
-            break
-    write_into_readme(BEGIN, "\n".join(["", *lines, ""]), END)
-    return [README]
-
-
-def judge_world(stored: dict[str, list[Record]], papers: Sequence[Any]) -> dict[str, list[Judged]]:
-    """Judge each paper's records, those of each preset apart; a preset's first seed only fills in what it lacks."""
-    groups: dict[str, dict[str, Record]] = {}
-    for preset, of_preset in stored.items():
-        group = groups.setdefault(FIRST_SEED_OF.get(preset, preset), {})
-        for record in of_preset:
-            group.setdefault(record.artefact, record)
-    return {
-        paper.key: [pair for group in groups.values() for pair in judge_records(select(group.values(), paper))]
-        for paper in papers
-    }
-
-
-def tabulate_main_claims(
-    main: dict[str, list[list[tuple[Record, Verdict]]]], presets: dict[str, Iterable[str]], papers: Sequence[Any]
-) -> list[str]:
-    """Return a Markdown table: each paper's main claim, its difference, and ours by ``main`` in each of the worlds."""
-    heads = ["paper", "claim", "the paper"]
-    for world, names in presets.items():
-        heads.append(f"{world} ({', '.join(f'[`{name}`]({link(paths.report(name))})' for name in names)})")
-    heads.append("notebook")
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
-    for paper, *by_world in zip(papers, *main.values(), strict=True):
-        if not (pairs := list(chain.from_iterable(by_world))):
-            continue
-        title = re.sub(r": .* \((\w+)\)$", r": \1", paper.title)  # the method's short name alone
-        name = f"[{title}]({paper.reference})" if paper.reference else title
-        notebook = next(card.name for card in paper.notebooks if card.plans)
-        copy = f"[{notebook}]({link(paths.notebooks('mini') / f'{notebook}.ipynb')})"
-        printed: dict[str, str] = {}
-        for record, verdict in pairs:
-            printed.setdefault(table_of(record), state_verdict(record, verdict)[1] or "none printed")
-        several = len(printed) > 1
-        reported = "; ".join(f"{table}: " * several + text for table, text in printed.items())
-        cells = []
-        for each in by_world:
-            is_mixed = len({record.preset for record, _ in each}) > 1
-            texts = [f"{record.preset}: " * is_mixed + brief(record, verdict, several) for record, verdict in each]
-            cells.append("; ".join(texts) or "not run")
-        lines.append(f"| {' | '.join([name, paper.claim, reported, *cells, copy])} |")
-    return lines
-
-
-def brief(record: Record, verdict: Verdict, name_table: bool) -> str:
-    """Return our difference and the verdict in few words, behind the table where there are several."""
-    outcome, _, ours = state_verdict(record, verdict, short=True)
-    return f"{table_of(record)}: " * name_table + f"{ours}: {shorten(outcome.lower())}"
-
-
-def shorten(text: str) -> str:
-    """Shorten the words of verdicts."""
-    for words, fewer in SHORTER.items():
-        text = text.replace(words, fewer)
-    return text
-
-
-def state_differences(record: Record, verdict: Verdict) -> str:
-    """Return our difference, and the paper's if it prints one."""
-    _, printed, ours = state_verdict(record, verdict, short=True)
-    return ours + f" (paper {printed})" * bool(printed)
-
-
-def write_into_readme(begin: str, text: str, end: str) -> None:
-    """Replace the text between two marks in README."""
-    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
-    write_whole(README, before + begin + text + end + rest.partition(end)[2])
 
 
 def select(stored: Iterable[Record], paper: Any) -> list[Record]:
@@ -489,12 +438,6 @@ def judge_records(selected: Sequence[Record]) -> list[Judged]:
     return list(zip(selected, stats.judge_all(selected), strict=True))
 
 
-def headlines(judged: Iterable[Judged]) -> list[Judged]:
-    """Select the verdicts on a paper's headlines, and behind them those on the controls beside them."""
-    chief = [(record, [v for v in verdicts if v.claim.primary or v.claim.beside]) for record, verdicts in judged]
-    return [(record, sorted(verdicts, key=lambda v: not v.claim.primary)) for record, verdicts in chief if verdicts]
-
-
 def copies(paper: Any, preset: str) -> dict[str, str]:
     """Return the executed notebooks of a paper by name, with their places seen from the report of a preset."""
     files = [file for card in paper.notebooks for file in paths.find_results("mini", f"notebooks/{card.name}.ipynb")]
@@ -506,7 +449,7 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for record, _ in judged:
         number = table_of(record)
-        if not number.startswith(("Table", "Figure")):
+        if not is_numbered(record):
             number = record.subject
         labels[record.artefact] = f"{number}: {record.subject}" if number in labels.values() else number
     return labels
@@ -516,7 +459,7 @@ def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
     """Count verdicts, such as "3 supported; 1 refuted; 5 undecided", those without a number in the paper apart."""
     outcomes = Counter((verdict.printed is None, verdict.outcome) for _, verdict in pairs)
     counted, apart = (
-        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in figures.MARKS if outcomes[is_apart, word])
+        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in OUTCOMES if outcomes[is_apart, word])
         for is_apart in (False, True)
     )
     return f"{counted} ({stats.NO_NUMBER}: {apart})".lstrip() if apart else counted
@@ -528,18 +471,21 @@ def count(judged: Iterable[Judged]) -> str:
     return tally(pairs) if pairs else ""
 
 
-def embed_figure(record: Record, verdicts: Sequence[Verdict]) -> str:
-    """Draw a record anew and return its figure as a PNG in base 64, to stand inside a page; empty for none."""
-    figure = figures.save(record, verdicts)
-    return base64.b64encode(figure.png).decode() if figure else ""
+def embed_figure(record: Record) -> str:
+    """Draw a record anew and return its figure as an SVG in base 64, to stand inside a page; empty for none."""
+    figure = figures.save(record)
+    return base64.b64encode(paths.record(record.preset, record.artefact, "svg").read_bytes()).decode() if figure else ""
 
 
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "MARKS": figures.MARKS}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "readable": figures.readable}
     | {
         function.__name__: function
-        for function in (anchor, copies, describe_verdict, tables, contents, count, embed_figure, headlines, summarise)
+        for function in (
+            *(anchor, contents, copies, count, embed_figure, is_numbered, split_controls, summarise),
+            *(tables, tabulate_claims),
+        )
     }
 )

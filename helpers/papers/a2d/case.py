@@ -18,8 +18,12 @@ from helpers.training import predict
 Interval = tuple[int, int]
 
 
-def choose_case(preset: Preset, readers: dict[str, nn.Module], examples: list[Example]) -> tuple[Example, list[str]]:
-    """Choose the mended example with the surest wrong answer; return it with notes on the choice.
+def choose_cases(
+    preset: Preset, readers: dict[str, nn.Module], examples: list[Example]
+) -> tuple[list[Example], list[str]]:
+    """Choose the mended example with the surest wrong answer, and a typical one; return these with notes on the choice.
+
+    Typical is the example whose wrong answer is of median sureness; it is left out where there is one example alone.
 
     Mended: F1 0 before and 100 after, both answers apart in one window. If there is none, choose among all with F1 0
     before, else take the first.
@@ -42,7 +46,10 @@ def choose_case(preset: Preset, readers: dict[str, nn.Module], examples: list[Ex
         choice = "this one has the surest wrong answer" if fits.any() else "this is the first, as no answer is wrong"
         rule = f"no mended question has both answers apart in one window; {choice}"
     scores = np.where(fits, [prediction.score for prediction in before], -np.inf)
-    return examples[int(scores.argmax())], [rule, changes]
+    order = np.argsort(-scores, kind="stable")
+    chosen = dict.fromkeys([order[0], order[fits.sum() // 2]])
+    typical = ["typical: of the same questions the one whose wrong answer is of median sureness"] * (len(chosen) > 1)
+    return [examples[int(number)] for number in chosen], [rule, changes, *typical]
 
 
 def compare_readers(preset: Preset, readers: dict[str, nn.Module], example: Example) -> dict:

@@ -220,11 +220,20 @@ def steps(preset: Preset) -> Plan:
     models = collect_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
     scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
-    student, last = f"{kind} + A2D", f", {max(preset.a2d.lengths):g}"
+    parts = {"scores": scores, "claims": state_lengths(scores), "payload": {"x": "times the steps"}}
+    return add_notes(models, parts)
+
+
+def state_lengths(scores: Sequence[Score]) -> list[Claim]:
+    """State that A2D is better than its rivals with the most steps."""
+    kind, most = scores[0].method, f"{max(score.x for score in scores):g}"
     rivals = kind, f"{kind}, smoothed labels", f"{kind} + one teacher"
     pairs = product(rivals, reversed(dict.fromkeys(score.column for score in scores)))
-    claims = [state_row_better(student + last, rival + last, column, control=True) for rival, column in pairs]
-    return add_notes(models, {"scores": scores, "claims": claims, "payload": {"x": "times the steps"}})
+    text, above = f"with {most} times the steps {kind} + A2D beats", f"{kind} + A2D, {most}"
+    return [
+        Claim(text=f"{text} {rival} on {column}", above=above, below=f"{rival}, {most}", columns=[column], control=True)
+        for rival, column in pairs
+    ]
 
 
 def load_questions(preset: Preset) -> list[Example]:
@@ -238,9 +247,11 @@ def figure3(preset: Preset) -> Plan:
     pair = before_and_after(preset)
     yield pair.values()
     readers = {when: reader.load() for when, reader in pair.items()}
-    example, notes = case.choose_case(preset, readers, load_questions(preset))
+    examples, notes = case.choose_cases(preset, readers, load_questions(preset))
     notes.append(f"{list_kinds(preset)[0]}, seed 0: the ensemble's first member, and the reader distilled from it")
-    payload, seconds = case.compare_readers(preset, readers, example), shared.add_up_seconds(pair.values())
+    payload, *more = (case.compare_readers(preset, readers, example) for example in examples)
+    payload |= dict(zip(["typical"], more, strict=False))
+    seconds = shared.add_up_seconds(pair.values())
     settings = {"a2d": preset.a2d.model_copy(update={"students": 1})}
     return {"payload": payload, "notes": notes, "settings": settings, "training_seconds": seconds}
 

@@ -1,0 +1,228 @@
+"""What all presets found together: README's findings, results/README.md, and what to use in which situation.
+
+All is computed from stored records and their verdicts.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from helpers import paths, records
+from helpers.files import write_whole
+from helpers.records import Record
+from helpers.results import report, stats
+from helpers.results.report import FIRST_SEED_OF, OUTCOMES, Judged
+from helpers.results.stats import Verdict
+
+README = paths.ROOT / "README.md"
+BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
+SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
+SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.FAILED: "failed baseline"}
+NAMED = 1  # other claims of a world, by kind of verdict, that README names
+ROWS = 3  # of a situation in README; the notebook has all
+Pairs = list[tuple[Record, Verdict]]
+Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
+
+
+def judge_worlds(papers: Sequence[Any]) -> Findings:
+    """Judge the stored records of each world's presets, each preset apart; a first seed fills in what is lacking."""
+    findings: Findings = {}
+    for world, presets in WORLDS.items():
+        groups: dict[str, dict[str, Record]] = {}
+        for preset in presets:
+            group = groups.setdefault(FIRST_SEED_OF.get(preset, preset), {})
+            for record in records.read_all(preset):
+                group.setdefault(record.artefact, record)
+        findings[world] = {
+            paper.key: [
+                pair for group in groups.values() for pair in report.judge_records(report.select(group.values(), paper))
+            ]
+            for paper in papers
+        }
+    return findings
+
+
+def update_documents(papers: Sequence[Any]) -> list[Path]:
+    """Write README's findings and results/README.md. Returns their paths, none where there are no records."""
+    findings = judge_worlds(papers)
+    if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
+        return []
+    parts = [state_main(findings, papers), name_others(findings), state_advice(findings, papers)]
+    tables = "\n\n".join(filter(None, parts))
+    write_into_readme(BEGIN, f"\n{tables}\n", END)
+    overview = paths.results("") / "README.md"
+    write_whole(overview, describe_results(findings, papers))
+    return [README, overview]
+
+
+def write_into_readme(begin: str, text: str, end: str) -> None:
+    """Replace the text between two marks in README."""
+    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
+    write_whole(README, before + begin + text + end + rest.partition(end)[2])
+
+
+def state_main(findings: Findings, papers: Sequence[Any]) -> str:
+    """Return a Markdown table: each paper's main claim, its number, and our verdict in each world, the best first."""
+    lines = {}
+    for paper in papers:
+        by_world = [report.main_verdicts(paper, by_paper[paper.key]) for by_paper in findings.values()]
+        if not (pairs := list(chain.from_iterable(by_world))):
+            continue
+        notebook = next(card.name for card in paper.notebooks if card.plans)
+        copy = f"[{notebook.partition('_')[0]}](results/mini/notebooks/{notebook}.ipynb)"
+        reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
+        cells = [
+            "<br>".join(brief(*pair, len(set(r.preset for r, _ in each)) > 1) for pair in each) for each in by_world
+        ]
+        name = f"**[{paper.method}](results/README.md#{anchor(paper)})**: {paper.claim} ({copy})"
+        rank = min(OUTCOMES.index(verdict.outcome) for _, verdict in pairs)
+        lines[f"| {' | '.join([name, ', '.join(filter(None, reported)), *(cell or '–' for cell in cells)])} |"] = rank
+    heads = ["main claim (notebook)", "reported", *findings]
+    rows = sorted(lines, key=lines.get)
+    return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
+
+
+def brief(record: Record, verdict: Verdict, is_named: bool) -> str:
+    """Return the verdict and our difference in few words, with the preset where it ``is_named``."""
+    difference = report.state_verdict(record, verdict, short=True)[2]
+    return f"**{shorten(verdict.outcome)}**: {drop_unit(difference)}" + f" ({record.preset})" * is_named
+
+
+def drop_unit(difference: str) -> str:
+    """Return a difference without its unit, which the head of the table has."""
+    return re.sub(r" (F1|points)$", "", difference)
+
+
+def shorten(outcome: str) -> str:
+    """Shorten the words of a verdict."""
+    for words, fewer in SHORTER.items():
+        outcome = outcome.replace(words, fewer)
+    return outcome
+
+
+def name_others(findings: Findings) -> str:
+    """Name further claims of the papers that are supported, then those that are refuted, the largest first."""
+    lines = []
+    for title, outcomes in {"Also supported": SUCCESSES, "Refuted": (stats.REFUTED,)}.items():
+        texts = []
+        for by_paper in findings.values():
+            pairs = chain.from_iterable(report.paper_verdicts(judged) for judged in by_paper.values())
+            named = [pair for pair in pairs if pair[1].outcome in outcomes and not pair[1].claim.primary]
+            named.sort(key=lambda pair: -abs(pair[1].estimate.mean))
+            texts += [
+                f"{v.claim.text} ({report.state_verdict(r, v, short=True)[2]}, {r.preset})" for r, v in named[:NAMED]
+            ]
+        lines += [f"**{title}:** {'; '.join(texts)}."] if texts else []
+    return " ".join([*lines, "[All claims](results/README.md)."])
+
+
+def recommend(findings: Findings, papers: Sequence[Any]) -> pd.DataFrame:
+    """Tabulate what to train by situation, for what is supported in some preset: its gain, cost, and what did not help.
+
+    Each gain has its record. Methods for the situation that are supported nowhere did not help.
+    """
+    lines, failures = [], {}
+    for paper in papers:
+        for advice in paper.advice:
+            pairs = []
+            for record, verdicts in chain.from_iterable(by_paper[paper.key] for by_paper in findings.values()):
+                if record.artefact == f"{paper.key}/{advice.exhibit}":
+                    about = chain.from_iterable(find_verdicts(verdicts, row) for row in advice.rows)
+                    pairs += [(record, verdict) for verdict in list(about)[:1]]
+            gains = "; ".join(state_gain(*pair) for pair in pairs)
+            if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
+                record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
+                cost = {"trainings": advice.trainings(record), "time": advice.time(record)}
+                lines.append({"situation": advice.situation, "train": advice.train, "gain": gains, **cost})
+            elif pairs:
+                failures.setdefault(advice.situation, []).append(f"{advice.train}: {gains}")
+    for line in lines:
+        line["did not help"] = "; ".join(failures.pop(line["situation"], []))
+    for situation, texts in failures.items():
+        lines.append({"situation": situation, "train": "a plain model", "did not help": "; ".join(texts)})
+    return pd.DataFrame(lines).fillna("").sort_values("situation", kind="stable")
+
+
+def find_verdicts(verdicts: Iterable[Verdict], row: Sequence[str]) -> list[Verdict]:
+    """Find the verdicts on the plain difference that a row of an `Advice` names."""
+    plain = [(verdict, verdict.claim) for verdict in verdicts if not verdict.claim.than]
+    return [v for v, c in plain if (c.above, c.below, *c.columns)[: len(row)] == tuple(row)]
+
+
+def state_gain(record: Record, verdict: Verdict) -> str:
+    """Return our difference with its interval and record, and the verdict where it is none of success."""
+    gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
+    outcome = "" if verdict.outcome in SUCCESSES else f"{shorten(verdict.outcome)}, "
+    return f"{gain} ({outcome}{place})"
+
+
+def state_advice(findings: Findings, papers: Sequence[Any]) -> str:
+    """Return what to use as a Markdown table with links to records; what did not help by name alone."""
+    table = recommend(findings, papers)
+    if table.empty:
+        return ""
+    table["did not help"] = table["did not help"].str.replace(r": [^;]*(?:; [+-][^;]*)*", "", regex=True)
+    table = table.groupby("situation", sort=False).head(ROWS)
+    table.loc[table["situation"].duplicated(), "situation"] = ""
+    text = re.sub(r" (F1|points) \(", " (", to_markdown(table))
+    links = re.sub(r"([a-z-]+)/(\w+/\w+)\)", r"[\1](results/\1/\2.json))", text)
+    return f"## What should I use?\n\n{links}"
+
+
+def show_advice(papers: Sequence[Any]) -> pd.DataFrame:
+    """Tabulate what to use, for a notebook."""
+    return recommend(judge_worlds(papers), papers).set_index("situation")
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Return a table as Markdown."""
+    lines = [list(map(str, table.columns)), ["---"] * len(table.columns), *table.astype(str).values.tolist()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def anchor(paper: Any) -> str:
+    """Return the anchor of a paper's heading on GitHub."""
+    return paper.method.lower()
+
+
+def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
+    """Return results/README.md: per paper its figure, the verdicts on its claims in each preset, and its main table."""
+    links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
+    lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
+    lines += [f"Full reports, to download and open in a browser: {links}."]
+    for paper in papers:
+        judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
+        pairs = report.paper_verdicts(judged)
+        if not pairs:
+            continue
+        lines += ["", f"## {paper.method}", "", f"{paper.title}. {paper.claim}."]
+        for record in dict.fromkeys(record.artefact for record, _ in report.main_verdicts(paper, judged)):
+            of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
+            first = next(iter(of_presets.values()))
+            lines += ["", f"{first.title} (preset {first.preset}):", ""]
+            lines += [f"![{first.title}]({first.preset}/{first.artefact}.svg)", "", scores_of(first)]
+        lines += ["", "Its claims, without our controls:", "", tabulate_verdicts(pairs)]
+    return "\n".join(lines) + "\n"
+
+
+def scores_of(record: Record) -> str:
+    """Return a record's first metric as a Markdown table."""
+    frame = report.numbers(record.by_metric()[0]).fillna("")
+    frame.columns = [" ".join(name) if isinstance(name, tuple) else name for name in frame.columns]
+    return to_markdown(frame.reset_index(names=frame.attrs["caption"]))
+
+
+def tabulate_verdicts(pairs: Pairs) -> str:
+    """Return the verdicts on claims as a Markdown table with a column per preset."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for record, verdict in pairs:
+        reported = report.state_verdict(record, verdict)[1] or "no number"
+        row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": "", "the paper": reported})
+        row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
+        row[record.preset] = brief(record, verdict, False)
+    return to_markdown(pd.DataFrame(rows.values()).fillna(""))
