@@ -43,7 +43,7 @@ def trained_readers(preset: str, settings: SettingsByKey | None = None, names: s
         done = [training for training in trainings if training.is_done()]
         errors = [str(error) for error in schedule.outcomes.values() if isinstance(error, Exception)]
         print(f"{card.name}: {len(done)} of {len(trainings)} trainings are done", *errors[:1], sep="; ")
-        for training in done:
+        for training in [training for training in done if not training.is_freed()]:
             readers |= readers_of(training)
     return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}
 
