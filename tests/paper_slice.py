@@ -128,18 +128,15 @@ def write_mrqa(path: Path, corpus: str, split: str, size: int) -> None:
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
 
 
-def write_adversarial(path: Path, name: str, size: int) -> None:
+def write_adversarial(path: Path, size: int) -> None:
     """Write SQuAD's JSON with clean questions, each before a variant of its passage."""
     paragraphs = []
     for number in range(size // 2):
-        text, answer, start = passage(number, "mrqa")
-        for identifier, context in (
-            (f"c{number}", text),
-            (f"c{number}-{name}-turk0", f"{text} Zed met group 0 in Bonn."),
-        ):
-            answers = [{"text": answer, "answer_start": start}]
-            qas = [{"id": identifier, "question": f"Where did one meet team {number}?", "answers": answers}]
-            paragraphs.append({"context": context, "qas": qas})
+        text, answer, start = passage(number, "adversarial")
+        answers = [{"text": answer, "answer_start": start}]
+        for name, more in (("", ""), ("-high-conf-turk0", " Zed met group 0 in Bonn.")):
+            qas = [{"id": f"q{number}{name}", "question": f"Where did one meet team {number}?", "answers": answers}]
+            paragraphs.append({"context": text + more, "qas": qas})
     path.write_text(json.dumps({"version": "1.1", "data": [{"title": "Teams", "paragraphs": paragraphs}]}))
 
 
@@ -239,7 +236,7 @@ def write_slice(folder: Path) -> Path:
                     split = name.partition(".")[0]
                     write_mrqa(path, words[1], split, rows[split])
                 elif words[0] == "adversarial-squad":
-                    write_adversarial(path, words[1], TESTS)
+                    write_adversarial(path, TESTS)
                 else:
                     (write_narrative if words[0] == "narrativeqa" else write_reviews)(path, file.members)
                 if file.sha256:
