@@ -47,8 +47,8 @@ stride = 32
 max_question = 16
 
 [training]
-batch_size = 8
-epochs = 0.1
+batch_size = 4
+epochs = 0.25
 evaluations = 1
 
 [engine]
@@ -81,8 +81,8 @@ max_length = 32
 mnli_student = ""
 reviews_student = ""
 student_layers = 1
-mnli_epochs = 0.2
-reviews_epochs = 0.2
+mnli_epochs = 0.25
+reviews_epochs = 0.25
 heads = 2
 graph_width = 4
 shares = [0.5]
