@@ -31,10 +31,11 @@ canary:
 	.venv-canary/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	rm -rf .venv-canary
 
-# What needs a package that few need, and is skipped without it: trainings on Ray.
+# What takes minutes or a package that few need: trainings on Ray, and all notebooks on a slice of preset paper.
 test-extras: $(STAMP)
 	$(RUN) -m pip install --quiet --constraint requirements.lock --no-build-isolation --editable ".[ray]"
 	$(RUN) -m pytest tests/test_cluster.py
+	$(RUN) tests/paper_slice.py
 
 # The report and JupyterLab in Chromium, which has to be there (on Debian: apt install chromium).
 browser: $(STAMP)

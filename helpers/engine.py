@@ -24,7 +24,7 @@ from helpers import paths
 from helpers.errors import UserError
 from helpers.presets.schema import EngineSettings
 from helpers.progress import Progress
-from helpers.task import Plan, Task, with_needs
+from helpers.task import Plan, Spent, Task, with_needs
 
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 PATIENCE = 1.0  # seconds that a worker waits for a task that another run is at
@@ -60,12 +60,15 @@ class Schedule:
     """The progress of some plans.
 
     ``tasks`` are all tasks that the plans yielded so far, with their needs, by key; ``pending`` those not done.
-    ``outcomes`` has the value, or the error, of each plan that ended.
+    ``spent`` are those whose files no plan reads itself; with ``frees`` they are deleted once nothing pending needs
+    them. ``outcomes`` has the value, or the error, of each plan that ended.
     """
 
-    def __init__(self, plans: dict[Hashable, Plan]):
+    def __init__(self, plans: dict[Hashable, Plan], frees: bool = False):
+        self.frees = frees
         self.tasks: dict[str, Task] = {}
         self.pending: dict[str, Task] = {}
+        self.spent: dict[str, Task] = {}
         self.outcomes: dict[Hashable, object] = {}
         self.plans = {name: self._follow(plan) for name, plan in plans.items()}
         self._advance_all()
@@ -92,6 +95,26 @@ class Schedule:
                     self._advance({name: plan}, self.outcomes)
                 except Exception as error:  # of this plan alone: the others go on
                     self.outcomes[name] = error
+        if self.frees and self.spent:
+            self._free()
+
+    def require(self, tasks: dict[str, Task]) -> None:
+        """Make the tasks pending that are not done, and those with deleted files that a pending one needs.
+
+        ``tasks`` are complete, needs first (`with_needs`). No run goes on like this for ever: it deletes the files of a
+        task once per `Spent`, and a task whose files another run deleted meanwhile is done again before what needs it.
+        """
+        missing, needed = set(), set()
+        for key, task in reversed(tasks.items()):
+            if key in self.pending or not task.is_done() or (key in needed and task.is_freed()):
+                missing.add(key)
+                needed |= {need.key for need in task.needs}
+        self.pending |= {key: task for key, task in tasks.items() if key in missing and key not in self.pending}
+
+    def _free(self) -> None:
+        needed = {need.key for task in self.pending.values() for need in task.needs} | self.pending.keys()
+        for key in [key for key in self.spent if key not in needed]:
+            self.spent.pop(key).free()
 
     def _advance(self, plans: dict[Hashable, Generator], values: dict[Hashable, object]) -> None:
         """Advance the plans that have no value yet. Raises what a plan raises."""
@@ -116,9 +139,12 @@ class Schedule:
                     yield
                     self._advance(inner, sent)
                 continue
-            sent, tasks = None, with_needs(wave)
-            self.tasks |= tasks
-            self.pending |= {key: task for key, task in tasks.items() if key not in self.pending and not task.is_done()}
+            sent = None
+            if isinstance(wave, Spent):
+                self.spent |= {task.key: task for task in wave}
+                continue
+            self.tasks |= (tasks := with_needs(wave))
+            self.require(tasks)
             while not self.pending.keys().isdisjoint(tasks):
                 yield
 
@@ -152,7 +178,7 @@ def carry_out(plans: dict[Hashable, Plan], settings: EngineSettings) -> dict[Has
     """
     schedules: list[Schedule] = []
     with _stopped_by_interrupt(schedules):
-        schedules.append(schedule := Schedule(plans))
+        schedules.append(schedule := Schedule(plans, frees=settings.keep == "results"))
         failed = _do_all(schedule, settings) if schedule.pending else {}
     if failed:
         return dict.fromkeys(plans, _sum_up(failed, schedule)) | schedule.outcomes
@@ -187,6 +213,8 @@ def _do_all(schedule: Schedule, settings: EngineSettings) -> dict[str, Exception
                     schedule.pending[task.key] = schedule.pending.pop(task.key)
                 elif isinstance(error, BrokenExecutor) and task.key not in suspected:
                     suspected.add(task.key)
+                elif error and any(need.is_freed() for need in task.needs):  # by another run
+                    schedule.require(with_needs([task]))
                 elif error:
                     failed[task.key] = error
                 else:

@@ -1,7 +1,7 @@
 """Work that is done once: a task's fields and settings are hashed into the name of its result's folder.
 
 A plan is a generator. It yields the tasks that it needs done next (and is sent None), or a dict of plans to carry out
-side by side (and is sent their values). It returns its own value (`helpers.engine`).
+side by side (and is sent their values), or `Spent` tasks. It returns its own value (`helpers.engine`).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Generator, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,7 +23,8 @@ from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
 from helpers.presets.schema import Preset
 
 RESULT = "result.json"
-Plan = Generator["Iterable[Task] | dict[Hashable, Plan]", "dict | None", object]
+FREED = "freed"  # stands beside a result whose files were deleted
+Plan = Generator["Iterable[Task] | Spent | dict[Hashable, Plan]", "dict | None", object]
 
 
 class NotDone(RuntimeError):
@@ -83,6 +85,10 @@ class Task:
         """Return whether the result is there."""
         return (self.folder / RESULT).is_file()
 
+    def is_freed(self) -> bool:
+        """Return whether the files of the result were deleted, so that the work is done again where they are needed."""
+        return (self.folder / FREED).exists()
+
     def result(self) -> dict:
         """Read the result. Raises NotDone, and DamagedFile where the file is not readable."""
         file = self.folder / RESULT
@@ -102,7 +108,8 @@ class Task:
         for inner in [inner for inner in digests if Path(inner).is_relative_to(name)] or [name]:
             file = self.folder / inner
             if not file.is_file() or file_fingerprint(file) != digests.get(inner):
-                raise DamagedFile(f"{file}: not as it was written; delete {self.folder} and run again")
+                problem = "deleted, as engine.keep says" if self.is_freed() else "not as it was written"
+                raise DamagedFile(f"{file}: {problem}; delete {self.folder} and run again")
         return self.folder / name
 
     def do(self, wait: float = -1) -> None:
@@ -114,7 +121,7 @@ class Task:
         except PermissionError as error:  # of another user's files, in a folder that several share
             raise unwritten(f"begin {self.label}", error) from error
         with lock:
-            if not self.is_done():
+            if self.is_freed() or not self.is_done():
                 try:
                     result = self.work()
                 except (OSError, SafetensorError) as error:  # a full disk is either
@@ -123,6 +130,24 @@ class Task:
                 files = sorted(self.folder.rglob("*.safetensors"))
                 digests = {file.relative_to(self.folder).as_posix(): file_fingerprint(file) for file in files}
                 write_whole(self.folder / RESULT, json.dumps({**result, "files": digests}, indent=1) + "\n")
+                (self.folder / FREED).unlink(missing_ok=True)
+
+    def free(self) -> None:
+        """Delete the files of the result, which itself stays. Where they cannot be deleted they stay too.
+
+        The lock keeps out a run that does the work again. A run may still read what is deleted: a file that is open
+        stays whole, and one that is gone makes its task fail, whereupon `helpers.engine` does this one again. The mark
+        is there before the first file is gone, and goes when all are back, so a kill leaves no task with half of them.
+        """
+        with suppress(OSError), FileLock(self.folder / "lock", timeout=0):  # its Timeout is an OSError
+            files = self.result()["files"]
+            (self.folder / FREED).touch()
+            for name in files:
+                (self.folder / name).unlink(missing_ok=True)
+
+
+class Spent(tuple[Task, ...]):
+    """What a plan yields to state that it reads the results of these tasks at most, and no more their files."""
 
 
 def with_needs(tasks: Iterable[Task]) -> dict[str, Task]:

@@ -286,8 +286,8 @@ class Outputs(Task):
         return result
 
     def tensors(self) -> dict[str, Tensor]:
-        """Read the stored tensors by name. Raises DamagedFile."""
-        return load_file(self.file("outputs.safetensors"))
+        """Read the stored tensors by name, or compute them again where they were deleted. Raises DamagedFile."""
+        return self.compute(self)[1] if self.is_freed() else load_file(self.file("outputs.safetensors"))
 
 
 # --- a teacher's outputs for a batch --------------------------------------------------------------------------------

@@ -21,9 +21,10 @@ from helpers.engine import TasksFailed, carry_out, run
 from helpers.errors import UserError
 from helpers.presets.load import load_preset
 from helpers.presets.schema import EngineSettings
-from helpers.task import Task
+from helpers.task import FREED, Spent, Task
 
 HERE, TWO = EngineSettings(processes=1, threads=1), EngineSettings(processes=2, threads=1)
+FRUGAL = EngineSettings(processes=1, threads=1, keep="results")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,6 +48,26 @@ class Step(Task):
         with (self.preset.models / "done.txt").open("a") as file:
             file.write(f"{self.name}\n")
         return {"name": self.name, "process": os.getpid(), "threads": torch.get_num_threads()}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stored(Step):
+    """A step that reads the files of those before it and leaves one."""
+
+    def work(self) -> dict:
+        if self.does == "free" and not (marker := self.folder / "freed before").exists():
+            marker.touch()
+            self.after[0].free()  # as another run may
+        for need in self.after:
+            need.file("value.safetensors")
+        (self.folder / "value.safetensors").write_text(self.name)
+        return super().work()
+
+
+@pytest.fixture
+def stored(results):
+    preset = load_preset("smoke")
+    return lambda name, *after, **parts: Stored(preset=preset, label=f"step {name}", name=name, after=after, **parts)
 
 
 @pytest.fixture
@@ -168,6 +189,50 @@ def test_threads_and_processes_follow_settings_and_cores(step, monkeypatch):
     assert threads[0] == 8 and threads[2] == 3
 
 
+def has_file(task):
+    return (task.folder / "value.safetensors").exists()
+
+
+def plan_with_spent(spent, first, *later):
+    yield [first]
+    yield Spent([spent])
+    yield later
+
+
+def test_files_of_spent_tasks_are_deleted_when_nothing_needs_them_and_made_again(stored, step):
+    a, b = stored("a"), stored("b", stored("a"))
+    run(plan_with_spent(a, b, stored("c", a)), HERE)
+    assert has_file(a)
+    run(plan_with_spent(a, b, stored("d", a, seconds=0.1)), FRUGAL)
+    assert done_steps(step) == ["a", "b", "c", "d"] and not has_file(a) and has_file(b)
+    assert a.is_done() and a.result()["name"] == "a"
+    for _ in range(2):  # where nothing is left to do, nothing is done again
+        run(plan_with_spent(a, b, stored("c", a)), FRUGAL)
+    assert done_steps(step) == ["a", "b", "c", "d"]
+    run(plan_with_spent(a, b, stored("e", stored("b", a), a)), FRUGAL)
+    assert done_steps(step) == ["a", "b", "c", "d", "a", "e"] and not has_file(a) and has_file(b)
+
+
+def test_a_task_whose_needs_another_run_deletes_waits_until_they_are_made_again(stored, step):
+    a = stored("a")
+    run(plan_of(stored("b", a, does="free")), FRUGAL)
+    assert done_steps(step) == ["a", "a", "b"] and has_file(a)
+    with pytest.raises(TasksFailed, match="as told"):
+        run(plan_of(stored("c", a, does="fail")), FRUGAL)
+
+
+def test_a_kill_while_files_are_deleted_or_made_again_leaves_a_task_that_is_done_again(stored, step, monkeypatch):
+    a = stored("a")
+    run(plan_of(a), HERE)
+    (a.folder / FREED).touch()  # and nothing was deleted yet
+    with monkeypatch.context() as patch, pytest.raises(TasksFailed):
+        patch.setattr(Step, "work", lambda self: 1 / 0)  # after its file is there
+        run(plan_of(stored("b", a)), FRUGAL)
+    assert has_file(a) and a.is_freed()
+    run(plan_of(stored("b", a)), FRUGAL)
+    assert done_steps(step) == ["a", "a", "b"] and not a.is_freed()
+
+
 PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
@@ -286,6 +351,55 @@ def test_eight_runs_at_once_share_a_folder_and_random_kills_lose_nothing(step, r
     done = [step(name, seconds=0.3).result() for name in NAMES]
     assert [result["name"] for result in done] == [*NAMES]
     assert len(done_steps(step)) <= len(NAMES) + 6  # only what a killed one was at is done twice
+
+
+ROUNDS = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_engine import *
+preset, children = load_preset("smoke"), []
+
+def step(name, *after):
+    return Stored(preset=preset, label=name, name=name, after=after, seconds=0.1)
+
+def rounds(number):
+    readers = [step("r0")]
+    for n in range(1, 7):
+        others = [step(f"p{{n}}", readers[-1]), step(f"q{{n}}", readers[-1])]
+        readers.append(step(f"r{{n}}", *others))
+        if number % 2:  # which needs what the other runs delete
+            yield [readers[-1]]
+            yield [step(f"s{{n}}", *others)]
+        else:
+            yield [readers[-1]]
+        yield Spent(others)
+
+for number in range(4):
+    children.append(os.fork())
+    if not children[-1]:
+        run(rounds(number), FRUGAL)
+        os._exit(0)
+print(*children, flush=True)
+print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children))
+"""
+
+
+def test_runs_that_share_a_folder_delete_what_the_others_need_and_all_end(stored, step, results):
+    program = start_run(results, ROUNDS, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        children = [int(child) for child in program.stdout.readline().split()]
+        wait_until(lambda: "r1" in done_steps(step))
+        os.kill(children[0], signal.SIGKILL)
+        codes = [int(code) for code in program.communicate(timeout=120)[0].split()]
+    finally:
+        if program.poll() is None:
+            os.killpg(program.pid, signal.SIGKILL)
+    assert codes == [-signal.SIGKILL, 0, 0, 0]
+    steps = done_steps(step)
+    assert {name[0] for name in steps if steps.count(name) > 1} <= {"p", "q", "r"}
+    assert len(steps) < 70  # of 25 or more: what is made again is bounded
+    left = {file.parent for file in results.rglob("value.safetensors")}
+    assert sum(json.loads((folder / "result.json").read_text())["name"][0] in "rs" for folder in left) == 13
 
 
 NFS = "server:/a / ext4 rw 0 0\nserver:/b {} {} rw,{} 0 0\n"

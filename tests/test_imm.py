@@ -56,7 +56,7 @@ def keys_of(readers):
 
 def test_a_round_of_algorithm_1(preset):
     waves, history = waves_of(algorithm1(preset, 0, preset.imm, 2))
-    assert len(waves) == 2 and len(history.theta) == 3 and history.new == history.theta[1:]
+    assert len(waves) == 4 and len(history.theta) == 3 and history.new == history.theta[1:]
     for old, new in zip(history.theta, history.new, strict=False):
         for i, theta in new.items():
             phi, others = theta.start, tuple(j for j in NAMES if j != i)
@@ -256,6 +256,23 @@ def test_trained_readers_learn_from_stored_logits(results):
     table = run(shared.tabulate_gold_probabilities(models, "Single"), preset.engine)
     assert list(table.index) == list(NAMES) and table.iloc[:, :2].min().min() >= 0
     assert len(run(shared.sample_answers(models, "IMM"), preset.engine)) == 9
+
+
+@pytest.mark.slow
+def test_files_that_only_later_trainings_need_are_deleted_and_made_again(results):
+    preset = load_preset("smoke", "imm", seeds=1, **{"engine.keep": "results"})
+
+    def finish(**settings):
+        history = run(algorithm1(preset, 0, preset.imm.model_copy(update=settings), 1), preset.engine)
+        assert not any(reader.is_freed() for readers in history.theta for reader in readers.values())
+        assert all(new.is_freed() == (new is not history.theta[-1][i]) for i, new in history.new[0].items())
+        phi = [new.start for new in history.new[0].values()]
+        logits = [need for one in phi for need in one.needs if isinstance(need, Outputs)]
+        assert logits and all(one.is_freed() and not [*one.folder.rglob("*.safetensors")] for one in (*phi, *logits))
+        assert phi[0].batches().at(0)["teacher_start"].abs().sum() > 0  # as notebook 02 shows it
+        return [one.result()["losses"] for one in phi]
+
+    assert finish() == finish(teach_target=False)  # a variant whose readers start from the same phi
 
 
 def test_readers_that_start_from_a_general_one_say_what_it_learned(results):

@@ -19,7 +19,7 @@ def test_a_preset_is_planned_without_its_corpora(results, capsys):
 def test_windows_are_estimated_from_what_the_preset_states(results):
     """Twelve members and a student of SQuAD's 86,288 questions, a window each, for 20 epochs."""
     (job, _) = runner.select_jobs(["08"], {"preset": "paper"})
-    tasks, _ = planning.follow(job._replace(preset=planning.plan_preset(job.preset)).plan())
-    trainings = [task for task in tasks if isinstance(task, planning.Training)]
+    schedule = planning.follow(job._replace(preset=planning.plan_preset(job.preset)).plan())
+    trainings = [task for task in schedule.tasks.values() if isinstance(task, planning.Training)]
     windows = {planning.count_windows(training) for training in trainings}
     assert len(trainings) == 13 and all(1_700_000 < number < 1_760_000 for number in windows)

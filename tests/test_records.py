@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from helpers import files, paths
 from helpers.notebooks import session
 from helpers.notebooks.session import Session
-from helpers.papers import read_printed
+from helpers.papers import printed_gap, read_printed
 from helpers.presets.load import load_preset
 from helpers.presets.schema import Preset
 from helpers.records import RecordError, Score, make_scores, read, read_all, write
@@ -235,3 +235,15 @@ def test_the_papers_rows_give_its_averages(artefact):
 def test_what_the_papers_print():
     assert sum(number.value for number in read_printed("hrkd/table1") if number.column == "#Train") == 353431 + 6480
     assert read_printed("imm/none") == []
+    assert [number.value for number in read_printed("hrkd/compression")] == [109000, 14500]
+    mismatched = {n.method: n.value for n in read_printed("mtdnn_kd/table3") if n.column == "MNLI-mm"}
+    assert mismatched == {"BERT": 86.2, "MT-DNN": 86.7, "MT-DNN_KD": 87.3, "MT-DNN-ensemble": 87.9}
+    assert printed_gap("mtdnn/text", "bert-base", "QA, bert-base", "all questions") == 0.241  # of F1, its first metric
+
+
+def test_columns_give_the_score_that_mt_dnn_prints():
+    # GLUE's score takes the mean of MNLI's two sets; AX counts in the later leaderboard alone.
+    values = {n.column: n.value for n in read_printed("mtdnn_kd/table2") if n.method == "BERT"}
+    score, other, _ = (values.pop(column) for column in ("AVE.", "MNLI-mm", "AX"))
+    values["MNLI"] = (values["MNLI"] + other) / 2
+    assert sum(values.values()) / len(values) == pytest.approx(score, abs=0.051)

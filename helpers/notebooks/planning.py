@@ -51,14 +51,17 @@ def plan_section(settings: DatasetSettings) -> DatasetSettings:
 
 @dataclass
 class Costs:
-    """The trainings of some notebooks, and the outputs of teachers, each counted once."""
+    """The trainings of some notebooks, and the outputs of teachers, each counted once. ``spent`` are keys of those
+    with files that are deleted on the way."""
 
     trainings: dict[str, Training] = field(default_factory=dict)
     outputs: dict[str, Outputs] = field(default_factory=dict)
+    spent: set[str] = field(default_factory=set)
 
-    def add(self, tasks: Iterable[Task]) -> None:
-        """Add the trainings and the teachers' outputs among some tasks."""
-        for task in tasks:
+    def add(self, schedule: engine.Schedule, keep: str) -> None:
+        """Add the trainings and the teachers' outputs among the tasks of a schedule."""
+        self.spent |= schedule.spent.keys() if keep == "results" else ()
+        for task in schedule.tasks.values():
             if isinstance(task, Training):
                 self.trainings[task.key] = task
             elif isinstance(task, Outputs) and all(name.startswith("train/") for name in task.models):
@@ -66,17 +69,19 @@ class Costs:
 
     def __str__(self) -> str:
         """Add up steps, windows, hours and gigabytes."""
-        steps = windows = hours = gigabytes = 0.0
+        steps = windows = hours = 0.0
         for training in self.trainings.values():
             number = count_windows(training)
             windows += number
             domains = len(training.data.names) if isinstance(training.data, DomainTexts) else 1
             steps += number / training.optim.batch_size / domains  # whose batches are of every domain
             hours += number / SPEED[training.preset.encoder] / 3600
-            gigabytes += GIGABYTES[training.preset.encoder]
-        gigabytes += sum(map(count_tokens, self.outputs.values())) * BYTES_OF_TOKEN / 1e9
-        amounts = f"{steps / 1e6:,.2f} M steps, {windows / 1e6:,.1f} M windows, {hours:,.0f} h, {gigabytes:,.0f} GB"
-        return f"{len(self.trainings):,} trainings, {amounts}"
+        gigabytes = {key: GIGABYTES[training.preset.encoder] for key, training in self.trainings.items()}
+        gigabytes |= {key: count_tokens(outputs) * BYTES_OF_TOKEN / 1e9 for key, outputs in self.outputs.items()}
+        left = sum(size for key, size in gigabytes.items() if key not in self.spent)
+        deleted = sum(gigabytes.values()) - left
+        amounts = f"{steps / 1e6:,.2f} M steps, {windows / 1e6:,.1f} M windows, {hours:,.0f} h, {left:,.0f} GB"
+        return f"{len(self.trainings):,} trainings, {amounts}" + f" and {deleted:,.0f} deleted" * bool(round(deleted))
 
 
 def count_windows(training: Training) -> float:
@@ -104,8 +109,8 @@ def count_tokens(outputs: Outputs) -> int:
     return SCALE * sum(int(of_domain.lengths_W.sum()) for of_domain in windows)
 
 
-def follow(plan: Plan) -> tuple[list[Task], object]:
-    """Return all tasks of a plan as if each were done and every later model were better, and the plan's outcome.
+def follow(plan: Plan) -> engine.Schedule:
+    """Return the schedule of a plan as if each task were done and every later model were better.
 
     So no algorithm ends early. Results have no answers: a plan fails where it tabulates them, after its trainings.
     """
@@ -121,7 +126,7 @@ def follow(plan: Plan) -> tuple[list[Task], object]:
         finally:
             del os.environ["HELPERS_RESULTS"]
             os.environ |= {} if before is None else {"HELPERS_RESULTS": before}
-    return [*schedule.tasks.values()], schedule.outcomes.get("")
+    return schedule
 
 
 def write_result(task: Task, number: int) -> None:
@@ -138,14 +143,15 @@ def list_costs(jobs: list) -> int:
     print(
         f"estimates, from sizes that the preset states: trainings alone, hours on one H100 at {SPEED[BASE]:,} windows"
     )
-    print("of BERT-base per second; RMR and small students are counted as BERT")
+    print("of BERT-base per second; RMR and small students are counted as BERT; words per passage are not checked")
     for job in jobs:
         costs = Costs()
-        tasks, outcome = follow(job._replace(preset=plan_preset(job.preset)).plan())
-        costs.add(tasks)
-        total.add(tasks)
+        schedule = follow(job._replace(preset=plan_preset(job.preset)).plan())
+        for each in (costs, total):
+            each.add(schedule, job.preset.engine.keep)
         told = f"{costs}; {state_seeds(job.preset)}" if costs.trainings else "no trainings"
-        failed = f"; {outcome!r}" if isinstance(outcome, Exception) and not tasks else ""
+        outcome = schedule.outcomes.get("")
+        failed = f"; {outcome!r}" if isinstance(outcome, Exception) and not schedule.tasks else ""
         print(f"{job}: {told}{failed}", flush=True)
     print(f"together, each counted once: {total}")
     declared = [(job.preset, papers.find_paper(job.notebook)[0]) for job in jobs]

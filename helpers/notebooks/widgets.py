@@ -50,7 +50,7 @@ def trained_readers(preset: str, settings: SettingsByKey | None = None, names: s
         done = [training for training in trainings if training.is_done()]
         counts += [f"{card.name} {len(done)} of {len(trainings)}"] if trainings else []
         problems += [str(error) for error in schedule.outcomes.values() if isinstance(error, Exception)]
-        for training in done:
+        for training in [training for training in done if not training.is_freed()]:
             readers |= readers_of(training)
     print(f"trainings that are done: {', '.join(counts)}", *dict.fromkeys(problems), sep="\n")
     return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}

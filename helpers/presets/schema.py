@@ -247,6 +247,7 @@ class EngineSettings(Settings):
     gpus: NonNegativeFloat = 0.0  # per training on Ray, such as 0.5
     graphs: bool = True  # on a GPU: a step is one CUDA graph where it can be
     mps: bool = True  # local processes that share a GPU compute at once by NVIDIA's MPS, where it is installed
+    keep: Literal["all", "results"] = "all"  # results: weights and logits that only later trainings need are deleted
     deterministic: bool = False  # on a GPU: two runs give the same digits
     first_seed: NonNegativeInt = 0  # of those that this run trains; a record that is there keeps the scores of others
     max_seeds: NonNegativeInt = 0  # that this run trains; 0: all up to the preset's last

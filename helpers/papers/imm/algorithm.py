@@ -17,7 +17,7 @@ from helpers.papers import shared
 from helpers.papers.imm.losses import taught_loss
 from helpers.papers.shared import Models
 from helpers.presets.schema import DataSettings, ImmSettings, Preset
-from helpers.task import Plan
+from helpers.task import Plan, Spent
 from helpers.training import Outputs, StoredTeacher, Training
 
 Readers = dict[str, Training]  # by domain
@@ -172,6 +172,10 @@ def algorithm1(preset: Preset, seed: int, settings: ImmSettings, rounds: int) ->
         theta = {i: theta[i] if gain[i] < 0 else new[i] for i in theta}  # lines 9 to 11
         history.theta.append(theta)
         history.new.append(new)
+        rejected = [new[i] for i in theta if new[i] is not theta[i]]
+        trained = [*phi.values(), *new.values()]
+        logits = [need for training in trained for need in training.needs if isinstance(need, Outputs)]
+        yield Spent([*phi.values(), *rejected, *logits])
         if max(gain.values()) <= 0:
             break
     return history
@@ -239,6 +243,7 @@ def train_baselines(preset: Preset, seed: int, rows: Sequence[str] = TABLE1_ROWS
             readers.setdefault(row, {})[i] = reader_training(preset, seed, f"{row}, {i}", domains, [i], start=start)
     readers = {row: readers[row] for row in readers if row in rows}
     yield [model for by_domain in readers.values() for model in by_domain.values()]
+    yield Spent(model.start for by_domain in readers.values() for model in by_domain.values() if model.start)
     return readers
 
 
