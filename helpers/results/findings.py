@@ -25,6 +25,7 @@ SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.FAILED: "failed baseline"}
 NAMED = 1  # other claims of a world, by kind of verdict, that README names
 ROWS = 3  # of a situation in README; the notebook has all
+COLUMNS = ["situation", "train", "gain", "trainings", "time", "did not help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 
@@ -145,7 +146,7 @@ def recommend(findings: Findings, papers: Sequence[Any]) -> pd.DataFrame:
         line["did not help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
         lines.append({"situation": situation, "train": "a plain model", "did not help": "; ".join(texts)})
-    return pd.DataFrame(lines).fillna("").sort_values("situation", kind="stable")
+    return pd.DataFrame(lines, columns=COLUMNS).fillna("").sort_values("situation", kind="stable")
 
 
 def find_verdicts(verdicts: Iterable[Verdict], row: Sequence[str]) -> list[Verdict]:
