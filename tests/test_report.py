@@ -146,6 +146,19 @@ def shown(*records):
     return report.page("mini", CARDS).data
 
 
+def test_a_record_of_earlier_settings_says_so():
+    paper, _ = papers.find_paper("06_a2d_main")
+    for epochs, expected in {
+        18.0: "",
+        3.7: "",
+        12.0: "Made with earlier settings: mnemonic.epochs 12, now 18.",
+    }.items():
+        run = record("a2d/table1").run.model_copy(update={"parameters": {"preset": {"mnemonic": {"epochs": epochs}}}})
+        one = record("a2d/table1").model_copy(update={"preset": "mini", "run": run})
+        assert report.state_earlier_settings(one, paper) == expected
+        assert report.state_earlier_settings(one.model_copy(update={"preset": "mine"}), paper) == ""
+
+
 def test_the_page_begins_with_a_summary(results):
     page = shown(claimed(), claimed("a2d/table1", seeds=2), *every_kind()[1:])
     summary, _, rest = page.partition('<h2 id="corpora"')
@@ -251,7 +264,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [findings.README, paths.results("") / "README.md"]
-    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| method") and after.endswith(f"{findings.END}\n\nby hand\n")
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| main claim (notebook) |")
+    assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)**" in imm and "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
     assert imm.endswith("| +9.5 | **supported, smaller**: +5.0 ± 1.2 | **undecided**: +5.0 |")

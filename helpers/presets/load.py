@@ -1,7 +1,7 @@
 """Presets: TOML files read into strict models. An unknown key, a wrong type or a value out of range is an error."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -10,9 +10,11 @@ import pydantic
 
 from helpers import paths
 from helpers.errors import UserError
-from helpers.presets.schema import Preset
+from helpers.presets.schema import EXAMPLES, Preset
 
 PRESET_NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
+
+TRAINED = ("training", "mnemonic", *EXAMPLES)  # sections of data and trainings
 
 parse_toml = cache(tomllib.loads)  # which takes longer than all else here
 Values = dict[tuple[str, ...], object]  # by section and key, such as ("training", "epochs")
@@ -88,6 +90,18 @@ def read(path: Path) -> tuple[Values, dict[str, Values]]:
         others = {key: value for key, value in inherited_values.items() if key not in values}
         tables[topic] = change(others, tables.get(topic, {}))
     return change(inherited, values), tables
+
+
+def read_own_settings(preset: str, paper: str, notebooks: Iterable[str]) -> dict[tuple[str, ...], list[float]]:
+    """Read what a preset sets for a paper alone of its data and trainings, numbers by section and key.
+
+    The first is for all of its notebooks, others are for some.
+    """
+    _, tables = read(paths.PRESETS / f"{preset}.toml")
+    of_paper = tables.get(paper, {})
+    variants = [of_paper, *(of_paper | tables.get(notebook, {}) for notebook in notebooks)]
+    numbers = [key for key in of_paper if key[0] in TRAINED and type(of_paper[key]) in (int, float)]
+    return {key: [variant[key] for variant in variants] for key in numbers}
 
 
 def flatten(table: dict, section: tuple[str, ...] = ()) -> Values:

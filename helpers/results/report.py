@@ -24,6 +24,7 @@ from IPython.display import HTML, display
 from helpers import paths, records
 from helpers.errors import UserError
 from helpers.files import write_whole
+from helpers.presets.load import PRESET_NAMES, read_own_settings
 from helpers.records import Record
 from helpers.results import figures, stats
 from helpers.results.stats import Verdict
@@ -433,6 +434,20 @@ def select(stored: Iterable[Record], paper: Any) -> list[Record]:
     return sorted(selected, key=lambda record: (order.get(record.artefact, len(order)), record.artefact))
 
 
+def state_earlier_settings(record: Record, paper: Any) -> str:
+    """State with which earlier settings of a paper's own a record was made; "" where they are still the preset's."""
+    stored, changes = record.run.parameters.get("preset"), []
+    if record.preset not in PRESET_NAMES or not isinstance(stored, dict):
+        return ""
+    topics = [notebook.name.partition("_")[2] for notebook in paper.notebooks]
+    today = read_own_settings(record.preset, paper.key, topics)
+    for (section, key), values in today.items():
+        before = stored.get(section, {}).get(key)
+        if before is not None and before not in values:
+            changes.append(f"{section}.{key} {before:g}, now {values[0]:g}")
+    return f"Made with earlier settings: {'; '.join(changes)}." if changes else ""
+
+
 def judge_records(selected: Sequence[Record]) -> list[Judged]:
     """Judge the records of a paper together."""
     return list(zip(selected, stats.judge_all(selected), strict=True))
@@ -485,7 +500,7 @@ TEMPLATE = jinja2.Template(
         function.__name__: function
         for function in (
             *(anchor, contents, copies, count, embed_figure, is_numbered, split_controls, summarise),
-            *(tables, tabulate_claims),
+            *(state_earlier_settings, tables, tabulate_claims),
         )
     }
 )
