@@ -11,7 +11,6 @@ from helpers import engine, records
 from helpers.data.load import question_set
 from helpers.papers import shared
 from helpers.papers.your_domains.comparison import train_readers
-from helpers.paths import record as record_path
 from helpers.presets.load import load_preset
 from helpers.results import report, stats
 from helpers.results.findings import write_into_readme
@@ -60,8 +59,9 @@ def look(preset):
 
 def state_study() -> list[str]:
     """State what preset study has of the same readers, on all its domains."""
-    study = records.read(record_path("study", "imm/your_domains"))
-    verdicts = stats.judge(study, records.read_all("study", study.paper_key))
+    stored = records.read_all("study", "imm")
+    (study,) = (record for record in stored if record.artefact == "imm/your_domains")
+    verdicts = stats.judge(study, stored)
     (verdict,) = (verdict for verdict in verdicts if verdict.claim.above == "A2D")
     number, outcome = len(verdict.estimate.values), report.describe_verdict(study, verdict)
     return textwrap.wrap(f"Preset study, {number} seeds, {len(study.columns)} domains: {outcome}", 88)

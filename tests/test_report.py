@@ -12,6 +12,7 @@ from record_files import claimed, every_kind, record
 
 from helpers import papers, paths
 from helpers.errors import UserError
+from helpers.papers.advice import ADVICE, Advice
 from helpers.records import write
 from helpers.results import findings, report, stats
 
@@ -23,7 +24,6 @@ def card(key, *names, reference=""):
     more = {"title": f"{key} & others: a title", "name": f"{key} & others", "reference": reference}
     more |= {
         "method": key.upper(),
-        "advice": (),
         "methods": {"A": "one"},
         "claim": f"what {key} claims",
         "headlines": ("table1",),
@@ -252,7 +252,7 @@ def test_a_difference_of_two_tables_of_a_paper_counts_once():
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(findings, "README", tmp_path / "README.md")
     findings.README.write_text(before)
-    return findings.update_documents(papers.list_papers()), findings.README.read_text()
+    return findings.update_documents(papers.list_papers(), ADVICE), findings.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -283,11 +283,11 @@ def test_what_to_use_is_what_a_record_supports(results):
     )
     write(claimed("imm/table1", claims=[{"text": "c", "above": "C", "below": "A"}], preset="study"))
     cases = [
-        papers.Advice("few", name, exhibit, ((row, "A"),), lambda record: "5")
+        Advice("few", name, f"imm/{exhibit}", ((row, "A"),), lambda record: "5")
         for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
     ]
-    card = SimpleNamespace(key="imm", advice=cases, exhibits=())
-    (line,) = findings.show_advice([card]).reset_index().to_dict("records")
+    card = SimpleNamespace(key="imm", exhibits=())
+    (line,) = findings.show_advice([card], cases).reset_index().to_dict("records")
     assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)" and (line["train"], line["trainings"]) == ("b", "5")
     assert line["did not help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1)"
 

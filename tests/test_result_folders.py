@@ -18,7 +18,7 @@ from helpers.notebooks import runner, session
 from helpers.notebooks.session import ParameterError
 from helpers.papers.imm import tables
 from helpers.presets.load import load_preset
-from helpers.results import figures, report
+from helpers.results import figures, findings, report
 
 
 def run_name_of(notebook, parameters):
@@ -68,11 +68,11 @@ def executed(results, monkeypatch):
 
 
 def test_results_elsewhere_leave_readme_alone(executed, tmp_path, monkeypatch):
-    monkeypatch.setattr(report, "README", tmp_path / "README.md")
-    report.README.write_text(f"{report.BEGIN}as it was{report.END}")
+    monkeypatch.setattr(findings, "README", tmp_path / "README.md")
+    findings.README.write_text(f"{findings.BEGIN}as it was{findings.END}")
     records.write(records.read(paths.ROOT / "results/mini/imm/table1.json"))
     assert cli.main(["figures", "--preset", "mini"]) == 0
-    assert paths.record("mini", "imm/table1", "png").is_file() and "as it was" in report.README.read_text()
+    assert paths.record("mini", "imm/table1", "png").is_file() and "as it was" in findings.README.read_text()
 
 
 def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_their_folder(executed, tmp_path, capsys):
@@ -97,7 +97,7 @@ def checkout(tmp_path, monkeypatch):
     for name in ("README.md", ".gitignore", "results/mini/imm/similarity.json"):
         shutil.copy(source / name, root / name)
     monkeypatch.setattr(paths, "ROOT", root)
-    monkeypatch.setattr(report, "README", root / "README.md")
+    monkeypatch.setattr(findings, "README", root / "README.md")
     monkeypatch.setenv("HELPERS_RESULTS", "")
 
     def git(*arguments):

@@ -5,7 +5,7 @@ import pytest
 
 from helpers.data.examples import DataError
 from helpers.data.questions import read_questions
-from helpers.papers.imm import tables
+from helpers.papers.imm import displays
 from helpers.papers.imm.algorithm import nearest, question_similarity
 
 
@@ -25,8 +25,8 @@ def test_worked_by_hand():
 
 def test_words_are_counted_by_what_they_add_to_a_cosine(monkeypatch):
     questions = {"a": ["Who does the king?"], "b": ["who the king"], "c": ["the ring"]}
-    monkeypatch.setattr(tables, "training_questions", lambda data: questions)
-    content, shares = tables.count_words(None)
+    monkeypatch.setattr(displays, "training_questions", lambda data: questions)
+    content, shares = displays.count_words(None)
     cosines, _ = question_similarity(questions)
     assert content.index[0] == "king" and "who" not in content.index and "does" not in content.index
     np.testing.assert_allclose(shares.loc["cosine"], cosines[np.triu_indices(3, 1)])

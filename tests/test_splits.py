@@ -12,7 +12,8 @@ from qa_files import question, write_many, write_narrativeqa, write_squad
 from helpers.data.examples import DataError
 from helpers.data.load import label_names, load, load_domains
 from helpers.data.questions import read_questions
-from helpers.data.splits import draw_tenth, order_by_hash, sample
+from helpers.data.splits import sample
+from helpers.data.text_splits import draw_tenth, order_by_hash
 from helpers.data.texts import TextRecord
 from helpers.presets.schema import DataSettings, TextsSettings
 

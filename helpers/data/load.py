@@ -47,7 +47,9 @@ def load(settings: DatasetSettings, name: str) -> Domain:
         if isinstance(settings, DataSettings):
             parts, more = splits.draw_questions(settings, name, parts)
         else:
-            parts, more = splits.draw_texts(settings, name, parts, facts.get("labels", labels))
+            from helpers.data import text_splits  # here, because reading comprehension needs none
+
+            parts, more = text_splits.draw_texts(settings, name, parts, facts.get("labels", labels))
         notes = [*notes, *more]
     if isinstance(settings, DataSettings):
         # A free answer that shares no word with its passage has no span: it is scored, not trained on.
@@ -110,22 +112,30 @@ def _split_off_test(settings: DatasetSettings, name: str) -> Records:
         return records
     if isinstance(settings, DataSettings):
         parts, notes = splits.split_off_test_questions(name, records.parts, settings.seed)
-    elif isinstance(settings, TasksSettings):
-        parts, notes = splits.split_off_test_texts(name, records.parts, settings.seed)
     else:
-        parts, notes = _split_off_test_texts(settings)[name]
+        parts, notes = _split_off_test_texts(settings, name)
     return records._replace(parts=parts, notes=[*records.notes, *notes])
 
 
-@cache
-def _split_off_test_texts(settings: TextsSettings) -> dict[str, tuple[Parts, list[str]]]:
+def _split_off_test_texts(settings: TextsSettings | TasksSettings, name: str) -> tuple[Parts, list[str]]:
+    from helpers.data import text_splits  # here, because reading comprehension needs none
+
+    if isinstance(settings, TasksSettings):
+        return text_splits.split_off_test_texts(name, _read(settings, name).parts, settings.seed)
     domains = _read_text_parts(settings)
     firsts = [next(iter(parts.values()))[0] for parts in domains.values()]
     if len({first.second is None for first in firsts}) > 1:
         raise DataError(f"{', '.join(domains)}: some have pairs of texts, others single texts; give one kind")
     if settings.split == "joint":
-        return {name: (parts, []) for name, parts in splits.split_jointly(domains).items()}
-    return {name: splits.split_off_test_texts(name, parts, settings.seed) for name, parts in domains.items()}
+        return _split_jointly(settings)[name], []
+    return text_splits.split_off_test_texts(name, domains[name], settings.seed)
+
+
+@cache
+def _split_jointly(settings: TextsSettings) -> dict[str, Parts]:
+    from helpers.data import text_splits  # here, because reading comprehension needs none
+
+    return text_splits.split_jointly(_read_text_parts(settings))
 
 
 def _read_text_parts(settings: TextsSettings) -> dict[str, Parts]:

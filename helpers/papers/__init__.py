@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 from helpers import paths
 from helpers.presets.schema import Preset
-from helpers.records import Printed, Record
+from helpers.records import Printed
 
 PAPER_MODULES = ("corpora", "imm", "a2d", "hrkd", "mtdnn_kd", "mtdnn")
 
@@ -49,27 +49,11 @@ class Notebook:
 
 
 @dataclass(frozen=True)
-class Advice:
-    """What to train in a situation, and the ``rows`` of an exhibit that tell its gain over a plain model.
-
-    Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
-    trainings, and the time to answer as a multiple of a plain model's.
-    """
-
-    situation: str
-    train: str
-    exhibit: str
-    rows: tuple[tuple[str, ...], ...]
-    trainings: Callable[[Record], str] = lambda record: "1"
-    time: Callable[[Record], str] = lambda record: "1 ×"
-
-
-@dataclass(frozen=True)
 class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, and ``advice`` is what its exhibits can recommend. ``settings`` are the preset's sections for the paper's
+    test it. ``settings`` are the preset's sections for the paper's
     methods (papers may share one), ``examples`` those with its examples.
     """
 
@@ -79,7 +63,6 @@ class Paper:
     reference: str = ""
     claim: str = ""
     headlines: tuple[str, ...] = ("table1",)
-    advice: tuple[Advice, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()

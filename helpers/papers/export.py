@@ -8,15 +8,15 @@ import torch
 from helpers.errors import UserError
 from helpers.models.encoders import load_tokenizer
 
-FORMATS = ("onnx",)
-PACKAGES = ("onnx", "onnxscript")
+EXPORTS = ("onnx",)
+EXPORTERS = ("onnx", "onnxscript")
 
 
 def check_export(form: str) -> None:
     """Raise UserError where there is no such format, or its packages are not installed."""
-    if form not in FORMATS:
-        raise UserError(f"export: expected {' or '.join(FORMATS)}, found {form!r}; correct it, or leave it out")
-    if missing := [name for name in PACKAGES if not find_spec(name)]:
+    if form not in EXPORTS:
+        raise UserError(f"export: expected {' or '.join(EXPORTS)}, found {form!r}; correct it, or leave it out")
+    if missing := [name for name in EXPORTERS if not find_spec(name)]:
         raise UserError(f"export: {form} needs {' and '.join(missing)}; run pip install 'reading-distillation[onnx]'")
 
 

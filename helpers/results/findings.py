@@ -15,7 +15,7 @@ from helpers import paths, records
 from helpers.files import write_whole
 from helpers.records import Record
 from helpers.results import report, stats
-from helpers.results.report import FIRST_SEED_OF, OUTCOMES, Judged
+from helpers.results.report import FIRST_SEED_OF, OUTCOME_WORDS, Judged
 from helpers.results.stats import Verdict
 
 README = paths.ROOT / "README.md"
@@ -23,8 +23,8 @@ BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- 
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.FAILED: "failed baseline"}
-NAMED = 1  # other claims of a world, by kind of verdict, that README names
-ROWS = 3  # of a situation in README; the notebook has all
+MOST_NAMED = 1  # other claims of a world, by kind of verdict, that README names
+MOST_ROWS = 3  # of a situation in README; the notebook has all
 COLUMNS = ["situation", "train", "gain", "trainings", "time", "did not help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
@@ -48,12 +48,12 @@ def judge_worlds(papers: Sequence[Any]) -> Findings:
     return findings
 
 
-def update_documents(papers: Sequence[Any]) -> list[Path]:
+def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]:
     """Write README's findings and results/README.md. Returns their paths, none where there are no records."""
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
-    parts = [state_main(findings, papers), name_others(findings), state_advice(findings, papers)]
+    parts = [state_main(findings, papers), name_others(findings), state_advice(findings, papers, advice)]
     tables = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{tables}\n", END)
     overview = paths.results("") / "README.md"
@@ -80,8 +80,8 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         cells = [
             "<br>".join(brief(*pair, len(set(r.preset for r, _ in each)) > 1) for pair in each) for each in by_world
         ]
-        name = f"**[{paper.method}](results/README.md#{anchor(paper)})**: {paper.claim} ({copy})"
-        rank = min(OUTCOMES.index(verdict.outcome) for _, verdict in pairs)
+        name = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})**: {paper.claim} ({copy})"
+        rank = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
         lines[f"| {' | '.join([name, ', '.join(filter(None, reported)), *(cell or '–' for cell in cells)])} |"] = rank
     heads = ["main claim (notebook)", "reported", *findings]
     rows = sorted(lines, key=lines.get)
@@ -116,32 +116,33 @@ def name_others(findings: Findings) -> str:
             named = [pair for pair in pairs if pair[1].outcome in outcomes and not pair[1].claim.primary]
             named.sort(key=lambda pair: -abs(pair[1].estimate.mean))
             texts += [
-                f"{v.claim.text} ({report.state_verdict(r, v, short=True)[2]}, {r.preset})" for r, v in named[:NAMED]
+                f"{v.claim.text} ({report.state_verdict(r, v, short=True)[2]}, {r.preset})"
+                for r, v in named[:MOST_NAMED]
             ]
         lines += [f"**{title}:** {'; '.join(texts)}."] if texts else []
     return " ".join([*lines, "[All claims](results/README.md)."])
 
 
-def recommend(findings: Findings, papers: Sequence[Any]) -> pd.DataFrame:
+def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
     """Tabulate what to train by situation, for what is supported in some preset: its gain, cost, and what did not help.
 
     Each gain has its record. Methods for the situation that are supported nowhere did not help.
     """
     lines, failures = [], {}
-    for paper in papers:
-        for advice in paper.advice:
-            pairs = []
-            for record, verdicts in chain.from_iterable(by_paper[paper.key] for by_paper in findings.values()):
-                if record.artefact == f"{paper.key}/{advice.exhibit}":
-                    about = chain.from_iterable(find_verdicts(verdicts, row) for row in advice.rows)
-                    pairs += [(record, verdict) for verdict in list(about)[:1]]
-            gains = "; ".join(state_gain(*pair) for pair in pairs)
-            if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
-                record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
-                cost = {"trainings": advice.trainings(record), "time": advice.time(record)}
-                lines.append({"situation": advice.situation, "train": advice.train, "gain": gains, **cost})
-            elif pairs:
-                failures.setdefault(advice.situation, []).append(f"{advice.train}: {gains}")
+    judged = list(chain.from_iterable(by_paper[paper.key] for by_paper in findings.values() for paper in papers))
+    for each in advice:
+        pairs = []
+        for record, verdicts in judged:
+            if record.artefact == each.exhibit and not record.untested:
+                about = chain.from_iterable(find_verdicts(verdicts, row) for row in each.rows)
+                pairs += [(record, verdict) for verdict in list(about)[:1]]
+        gains = "; ".join(state_gain(*pair) for pair in pairs)
+        if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
+            record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
+            cost = {"trainings": each.trainings(record), "time": each.time(record)}
+            lines.append({"situation": each.situation, "train": each.train, "gain": gains, **cost})
+        elif pairs:
+            failures.setdefault(each.situation, []).append(f"{each.train}: {gains}")
     for line in lines:
         line["did not help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
@@ -162,22 +163,22 @@ def state_gain(record: Record, verdict: Verdict) -> str:
     return f"{gain} ({outcome}{place})"
 
 
-def state_advice(findings: Findings, papers: Sequence[Any]) -> str:
+def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
     """Return what to use as a Markdown table with links to records; what did not help by name alone."""
-    table = recommend(findings, papers)
+    table = recommend(findings, papers, advice)
     if table.empty:
         return ""
     table["did not help"] = table["did not help"].str.replace(r": [^;]*(?:; [+-][^;]*)*", "", regex=True)
-    table = table.groupby("situation", sort=False).head(ROWS)
+    table = table.groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
     text = re.sub(r" (F1|points) \(", " (", to_markdown(table))
     links = re.sub(r"([a-z-]+)/(\w+/\w+)\)", r"[\1](results/\1/\2.json))", text)
     return f"## What should I use?\n\n{links}"
 
 
-def show_advice(papers: Sequence[Any]) -> pd.DataFrame:
+def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
     """Tabulate what to use, for a notebook."""
-    return recommend(judge_worlds(papers), papers).set_index("situation")
+    return recommend(judge_worlds(papers), papers, advice).set_index("situation")
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -186,7 +187,7 @@ def to_markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def anchor(paper: Any) -> str:
+def anchor_of_paper(paper: Any) -> str:
     """Return the anchor of a paper's heading on GitHub."""
     return paper.method.lower()
 

@@ -30,7 +30,7 @@ from helpers.results import figures, stats
 from helpers.results.stats import Verdict
 
 Judged = tuple[Record, list[Verdict]]
-OUTCOMES = (  # verdicts, the best first
+OUTCOME_WORDS = (  # verdicts, the best first
     stats.SUPPORTED,
     stats.SUPPORTED_SMALLER,
     stats.FAILED,
@@ -40,9 +40,9 @@ OUTCOMES = (  # verdicts, the best first
     stats.UNDECIDED,
     stats.UNTESTED,
 )
-KINDS = dict.fromkeys((stats.SUPPORTED, stats.SUPPORTED_SMALLER), "good")  # of verdicts, for their colours
-KINDS |= dict.fromkeys((stats.REFUTED, stats.LESS_THAN_HALF), "bad")
-KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED), "undecided")
+VERDICT_KINDS = dict.fromkeys((stats.SUPPORTED, stats.SUPPORTED_SMALLER), "good")  # of verdicts, for their colours
+VERDICT_KINDS |= dict.fromkeys((stats.REFUTED, stats.LESS_THAN_HALF), "bad")
+VERDICT_KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED), "undecided")
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
@@ -57,7 +57,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
-UNTESTED = "too few for a verdict"
+TOO_FEW = "too few for a verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
@@ -132,7 +132,12 @@ def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[st
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
-        row |= {"verdict": verdict.outcome.capitalize(), "kind": KINDS.get(verdict.outcome, ""), "limit": "", "p": ""}
+        row |= {
+            "verdict": verdict.outcome.capitalize(),
+            "kind": VERDICT_KINDS.get(verdict.outcome, ""),
+            "limit": "",
+            "p": "",
+        }
         if verdict.p is not None:
             row["p"] = f"{verdict.p:.3f}" if verdict.p >= 0.0005 else "< 0.001"
         if verdict in drawn:
@@ -250,7 +255,7 @@ def conclude(preset: str, artefact: str) -> HTML:
     for other in [other for other in study if other.artefact == artefact]:
         same = [verdict for verdict in stats.judge(other, study) if verdict.claim.text == main.claim.text]
         parts += [state_result(other, verdict) for verdict in same]
-    parts.sort(key=lambda part: part.endswith(UNTESTED))
+    parts.sort(key=lambda part: part.endswith(TOO_FEW))
     if reported := state_verdict(record, main)[1]:
         parts.append(f"the paper reports {reported}")
     claim = main.claim.text[:1].upper() + main.claim.text[1:]
@@ -262,7 +267,7 @@ def state_result(record: Record, verdict: Verdict) -> str:
     number, difference = len(verdict.estimate.values), state_verdict(record, verdict, short=True)[2]
     over = f"{number} seed{'s' * (number > 1)} of preset {record.preset.partition('+')[0]}"
     if number < stats.VERDICT_SEEDS:
-        return f"{difference} with {over}, {UNTESTED}"
+        return f"{difference} with {over}, {TOO_FEW}"
     return f"{verdict.outcome} with {over}, {difference}"
 
 
@@ -474,7 +479,7 @@ def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
     """Count verdicts, such as "3 supported; 1 refuted; 5 undecided", those without a number in the paper apart."""
     outcomes = Counter((verdict.printed is None, verdict.outcome) for _, verdict in pairs)
     counted, apart = (
-        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in OUTCOMES if outcomes[is_apart, word])
+        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in OUTCOME_WORDS if outcomes[is_apart, word])
         for is_apart in (False, True)
     )
     return f"{counted} ({stats.NO_NUMBER}: {apart})".lstrip() if apart else counted

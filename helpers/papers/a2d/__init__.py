@@ -4,7 +4,7 @@ An ensemble of readers with different seeds predicts all training questions once
 distributions, its mean attention and its most confusing answers (Eq. 1).
 """
 
-from helpers.papers import Advice, Exhibit, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_STORIES = "data.narrative names no free answers"
 FASTER = "times faster than its ensemble"
@@ -15,22 +15,6 @@ PAPER = Paper(
     reference="https://doi.org/10.18653/v1/D18-1232",
     method="A2D",
     claim="A reader distilled from an ensemble beats one trained alone",
-    advice=(
-        Advice(
-            "one domain",
-            "a reader distilled from an ensemble",
-            "table1",
-            (("RMR + A2D", "RMR", "Test"), ("BERT + A2D", "BERT", "Test")),
-            lambda record: str(record.setting("a2d", "members") + 1),
-        ),
-        Advice(
-            "misleading passages",
-            "a reader distilled from an ensemble",
-            "table2",
-            (("RMR + A2D", "RMR", "AddSent"), ("BERT + A2D", "BERT", "AddSent")),
-            lambda record: str(record.setting("a2d", "members") + 1),
-        ),
-    ),
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),

@@ -1,6 +1,6 @@
 """HRKD: hierarchical relational knowledge distillation over several domains (Dong et al. 2021, EMNLP)."""
 
-from helpers.papers import Advice, Exhibit, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
 NO_TEXTS = "the preset has no texts for it"
@@ -13,9 +13,6 @@ def list_corpora(preset: Preset) -> list[str]:
     return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
 
 
-OURS, PLAIN, ALONE = "HRKD-teacher → HRKD", "HRKD-teacher → TinyBERT-KD", "BERT_S, no teacher"
-SMALL = "a small model"
-
 PAPER = Paper(
     key="hrkd",
     title="Dong et al. 2021: hierarchical relational knowledge distillation (HRKD)",
@@ -23,10 +20,6 @@ PAPER = Paper(
     method="HRKD",
     claim="A graph that weights domains improves on plain distillation (TinyBERT)",
     headlines=("table2", "table3"),
-    advice=(
-        Advice(SMALL, "a student of a large model", "table3", ((OURS, ALONE),), lambda record: "2"),
-        Advice(SMALL, "weights from a graph", "table3", ((OURS, PLAIN),), lambda record: "2"),
-    ),
     exhibits=(
         Exhibit("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
         Exhibit("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),

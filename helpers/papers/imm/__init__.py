@@ -1,21 +1,9 @@
 """IMM: iterative multi-source mutual knowledge transfer for reading comprehension (Liu et al. 2020, IJCAI)."""
 
-import re
-
-from helpers.papers import Advice, Exhibit, Notebook, Paper
-from helpers.records import Record
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_ADVERSARIAL = "the preset names no adversarial questions ([data.adversarial])"
 NO_FILES = "the preset has no files; give yours with --preset lab -p data_dir FOLDER"
-
-SEVERAL = "several small domains"
-
-
-def count_trainings(record: Record) -> str:
-    """Return how many trainings IMM took for one seed, by the record's notes; teachers and rejected readers count."""
-    found = re.search(r"trainings of one seed .* IMM: (\d+) ", "\n".join(record.notes))
-    return found[1] if found else "not recorded"
-
 
 PAPER = Paper(
     key="imm",
@@ -23,25 +11,6 @@ PAPER = Paper(
     reference="https://doi.org/10.24963/ijcai.2020/525",
     method="IMM",
     claim="Readers that teach each other in rounds beat readers taught once (BAM)",
-    advice=(
-        Advice(SEVERAL, "one reader of all domains", "your_domains", (("Mix", "Single"),)),
-        Advice(
-            SEVERAL,
-            "an ensemble of such readers",
-            "your_domains",
-            (("Mix ensemble", "Single"),),
-            lambda record: str(record.setting("a2d", "members")),
-            lambda record: f"{record.setting('a2d', 'members')} ×",
-        ),
-        Advice(
-            SEVERAL,
-            "a reader distilled from these",
-            "your_domains",
-            (("A2D", "Single"),),
-            lambda record: str(record.setting("a2d", "members") + 1),
-        ),
-        Advice(SEVERAL, "readers that teach each other (IMM)", "table1", (("IMM", "Single"),), count_trainings),
-    ),
     exhibits=(
         Exhibit("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
         Exhibit("table1", "IMM, Table 1: F1 of each method on each domain"),

@@ -1,7 +1,7 @@
 """MtDNN: a reader of SQuAD 2.0 that trains on other tasks as well (He 2019, "Multi-Task Deep Neural Networks for
 Generalized Text Understanding")."""
 
-from helpers.papers import Advice, Exhibit, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
 NO_OTHER_TASKS = "the preset names no tasks besides questions"
@@ -18,14 +18,6 @@ PAPER = Paper(
     method="MtDNN",
     claim="Training on other tasks too improves a reader of SQuAD 2.0",
     headlines=("table2",),
-    advice=(
-        Advice(
-            "unanswerable questions",
-            "other tasks beside",
-            "table2",
-            (("QA+MCC+SC", "QA", "all questions"),),
-        ),
-    ),
     exhibits=(
         Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
         Exhibit("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),

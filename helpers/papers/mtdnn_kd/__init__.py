@@ -1,9 +1,8 @@
 """MT-DNN with knowledge distillation: ensembles of multi-task models teach one model (Liu et al. 2019)."""
 
-from helpers.papers import Advice, Exhibit, Notebook, Paper
+from helpers.papers import Exhibit, Notebook, Paper
 
 NO_TASKS = "the preset names no tasks"
-MANY = "many tasks"
 
 PAPER = Paper(
     key="mtdnn_kd",
@@ -12,18 +11,6 @@ PAPER = Paper(
     method="MT-DNN",
     claim="A model of many tasks learns more from ensembles than from labels",
     headlines=("table2",),
-    advice=(
-        Advice(
-            MANY,
-            "an ensemble of multi-task models",
-            "table3",
-            (("MT-DNN-ensemble", "MT-DNN"),),
-            lambda record: str(record.setting("mtdnn_kd", "models")),
-            lambda record: f"{record.setting('mtdnn_kd', 'members')} ×",
-        ),
-        Advice(MANY, "distilling them", "table2", (("MT-DNN_KD", "MT-DNN"),)),
-        Advice(MANY, "one model of all tasks", "table2", (("MT-DNN", "BERT"),)),
-    ),
     exhibits=(
         Exhibit("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
         Exhibit("table2", "MT-DNN, Table 2: GLUE's score", unit="score"),

@@ -1,0 +1,85 @@
+"""What the papers' exhibits can recommend, by situation."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from helpers.papers.hrkd.algorithm import ALONE, OURS, PLAIN
+from helpers.records import Record
+
+
+@dataclass(frozen=True)
+class Advice:
+    """A method to train in a situation, and the exhibit, such as ``imm/table1``, that can support it.
+
+    Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
+    trainings, and the time to answer as a multiple of a plain model's.
+    """
+
+    situation: str
+    train: str
+    exhibit: str
+    rows: tuple[tuple[str, ...], ...]
+    trainings: Callable[[Record], str] = lambda record: "1"
+    time: Callable[[Record], str] = lambda record: "1 ×"
+
+
+def count_imm_trainings(record: Record) -> str:
+    """Return how many trainings IMM took for one seed, by the record's notes; teachers and rejected readers count."""
+    match = re.search(r"trainings of one seed .* IMM: (\d+) ", "\n".join(record.notes))
+    return match[1] if match else "not recorded"
+
+
+def count_distilled_trainings(record: Record) -> str:
+    """Count the members of an ensemble and the reader that is distilled from it."""
+    return str(record.setting("a2d", "members") + 1)
+
+
+ONE, MISLEADING, SEVERAL = "one domain", "misleading passages", "several small domains"
+SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
+ADVICE = (
+    Advice(
+        ONE,
+        "a reader distilled from an ensemble",
+        "a2d/table1",
+        (("RMR + A2D", "RMR", "Test"), ("BERT + A2D", "BERT", "Test")),
+        count_distilled_trainings,
+    ),
+    Advice(
+        MISLEADING,
+        "a reader distilled from an ensemble",
+        "a2d/table2",
+        (("RMR + A2D", "RMR", "AddSent"), ("BERT + A2D", "BERT", "AddSent")),
+        count_distilled_trainings,
+    ),
+    Advice(SEVERAL, "one reader of all domains", "imm/your_domains", (("Mix", "Single"),)),
+    Advice(
+        SEVERAL,
+        "an ensemble of such readers",
+        "imm/your_domains",
+        (("Mix ensemble", "Single"),),
+        lambda record: str(record.setting("a2d", "members")),
+        lambda record: f"{record.setting('a2d', 'members')} ×",
+    ),
+    Advice(
+        SEVERAL,
+        "a reader distilled from these",
+        "imm/your_domains",
+        (("A2D", "Single"),),
+        count_distilled_trainings,
+    ),
+    Advice(SEVERAL, "readers that teach each other (IMM)", "imm/table1", (("IMM", "Single"),), count_imm_trainings),
+    Advice(SMALL, "a student of a large model", "hrkd/table3", ((OURS, ALONE),), lambda record: "2"),
+    Advice(SMALL, "weights from a graph", "hrkd/table3", ((OURS, PLAIN),), lambda record: "2"),
+    Advice(
+        MANY,
+        "an ensemble of multi-task models",
+        "mtdnn_kd/table3",
+        (("MT-DNN-ensemble", "MT-DNN"),),
+        lambda record: str(record.setting("mtdnn_kd", "models")),
+        lambda record: f"{record.setting('mtdnn_kd', 'members')} ×",
+    ),
+    Advice(MANY, "distilling them", "mtdnn_kd/table2", (("MT-DNN_KD", "MT-DNN"),)),
+    Advice(MANY, "one model of all tasks", "mtdnn_kd/table2", (("MT-DNN", "BERT"),)),
+    Advice(UNANSWERABLE, "other tasks beside", "mtdnn/table2", (("QA+MCC+SC", "QA", "all questions"),)),
+)
