@@ -120,7 +120,7 @@ def name_others(findings: Findings) -> str:
                 for r, v in named[:MOST_NAMED]
             ]
         lines += [f"**{title}:** {'; '.join(texts)}."] if texts else []
-    return " ".join([*lines, "[All claims](results/README.md)."])
+    return " ".join(["±: 95 % interval, in F1 or points.", *lines, "[All claims](results/README.md)."])
 
 
 def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
