@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import Any, get_args
 
 from helpers import paths, records
@@ -39,6 +40,7 @@ def places(record: Record) -> list[float]:
     return [score.x for score in record.scores if score.x is not None]
 
 
+preset_of = cache(load_preset)
 STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "a2d/table1": readers,
     "a2d/table2": readers,
@@ -72,7 +74,7 @@ def restate(stored: dict[str, Any]) -> Record:
     changes: dict[str, Any] = {"claims": stated}
     changes |= FACTS[record.artefact](record) if record.artefact in FACTS else {}
     if stated:
-        changes["untested"] = load_preset(record.preset, record.paper_key).reason_untested(record.artefact)
+        changes["untested"] = preset_of(record.preset, record.paper_key).reason_untested(record.artefact)
     if record.artefact in ("hrkd/table2", "hrkd/table3") and ALONE in record.rows:
         changes["untaught"] = ALONE
     return record.model_copy(update=changes)
