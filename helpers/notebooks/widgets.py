@@ -19,6 +19,7 @@ from helpers.errors import UserError
 from helpers.extractive_qa import Prediction, Questions
 from helpers.notebooks.session import SettingsByKey, preset_for, with_settings
 from helpers.papers.a2d.case import answer_with_words, compare_readers
+from helpers.papers.corpora import PAGE
 from helpers.presets.schema import Preset
 from helpers.results import figures
 from helpers.training import Training, trainings_of
@@ -29,7 +30,6 @@ TOY = (
     "These readers know the miniature world alone, and answer nonsense about other texts. "
     "Parameter reader puts a reader of real text beside them: a folder, or a name on the Hub."
 )
-PAGE = '<div class="tex2jax_ignore mathjax_ignore">{}</div>'  # "$5 or $10" in a text is no formula
 WORD = '<span style="background: rgba(1, 115, 178, {0:.2f})" title="{0:.3f}">{1}</span>'
 ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 

@@ -53,8 +53,8 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it. ``settings`` are the preset's sections for the paper's
-    methods (papers may share one), ``examples`` those with its examples.
+    test it. ``settings`` are the preset's sections for the paper's methods (papers may share one), ``examples`` those
+    with its examples.
     """
 
     key: str

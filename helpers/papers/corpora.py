@@ -13,6 +13,7 @@ from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import DataSettings
 
 BINS = 20
+PAGE = '<div class="tex2jax_ignore mathjax_ignore">{}</div>'  # "$5 or $10" in a text is no formula
 PASSAGE_CHARACTERS = 700  # characters of a passage in an example
 
 
@@ -62,7 +63,7 @@ def show_example(domain: Domain) -> str:
     passage = f"{'…' * bool(first)}{escape(before)}<mark>{escape(answer)}</mark>{escape(after)}"
     dots = "…" * (last < len(example.context))
     text = f"<b>{escape(domain.name)}</b>: {escape(example.question)}<br>{passage}{dots}"
-    return f'<p class="tex2jax_ignore mathjax_ignore">{text}</p>'  # "$5 or $10" in a text is no formula
+    return f'<p class="tex2jax_ignore mathjax_ignore">{text}</p>'  # as PAGE
 
 
 def guess_types(data: DataSettings) -> dict[str, float]:

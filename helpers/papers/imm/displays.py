@@ -10,6 +10,7 @@ from helpers import metrics
 from helpers.data.load import load_adversarial, question_set, training_questions
 from helpers.extractive_qa import answer, windows_over
 from helpers.papers import shared
+from helpers.papers.corpora import PAGE
 from helpers.papers.imm.algorithm import Histories, train_methods, vectorise
 from helpers.papers.shared import Models
 from helpers.presets.schema import DataSettings, Preset
@@ -86,7 +87,7 @@ def find_disagreement(models: Models) -> Plan:
 def list_facts(facts: dict[str, str]) -> str:
     """Return HTML with a line per fact."""
     lines = "".join(f"<p><b>{name}:</b> {text}</p>" for name, text in facts.items())
-    return f'<div class="tex2jax_ignore mathjax_ignore">{lines}</div>'  # "$5 or $10" in a text is no formula
+    return PAGE.format(lines)
 
 
 def compare_on_misleading(preset: Preset) -> Plan:
