@@ -123,10 +123,13 @@ def name_others(findings: Findings) -> str:
     return " ".join(["±: 95 % interval, in F1 or points.", *lines, "[All claims](results/README.md)."])
 
 
-def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
+def recommend(
+    findings: Findings, papers: Sequence[Any], advice: Sequence[Any], in_readme: bool = False
+) -> pd.DataFrame:
     """Tabulate what to train by situation, for what is supported in some preset: its gain, cost, and what did not help.
 
-    Each gain has its record. Methods for the situation that are supported nowhere did not help.
+    Each gain has its record. Methods for the situation that are supported nowhere did not help; README has their names
+    alone.
     """
     lines, failures = [], {}
     judged = list(chain.from_iterable(by_paper[paper.key] for by_paper in findings.values() for paper in papers))
@@ -136,13 +139,13 @@ def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) 
             if record.artefact == each.exhibit and not record.untested:
                 about = chain.from_iterable(find_verdicts(verdicts, row) for row in each.rows)
                 pairs += [(record, verdict) for verdict in list(about)[:1]]
-        gains = "; ".join(state_gain(*pair) for pair in pairs)
+        gains = "; ".join(state_gain(*pair, in_readme) for pair in pairs)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "time": each.time(record)}
             lines.append({"situation": each.situation, "train": each.train, "gain": gains, **cost})
         elif pairs:
-            failures.setdefault(each.situation, []).append(f"{each.train}: {gains}")
+            failures.setdefault(each.situation, []).append(each.train + f": {gains}" * (not in_readme))
     for line in lines:
         line["did not help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
@@ -156,24 +159,26 @@ def find_verdicts(verdicts: Iterable[Verdict], row: Sequence[str]) -> list[Verdi
     return [v for v, c in plain if (c.above, c.below, *c.columns)[: len(row)] == tuple(row)]
 
 
-def state_gain(record: Record, verdict: Verdict) -> str:
-    """Return our difference with its interval and record, and the verdict where it is none of success."""
+def state_gain(record: Record, verdict: Verdict, in_readme: bool) -> str:
+    """Return our difference with its interval and record, and the verdict where it is none of success.
+
+    README has no unit, and links to the record.
+    """
     gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
     outcome = "" if verdict.outcome in SUCCESSES else f"{shorten(verdict.outcome)}, "
+    if in_readme:
+        gain, place = drop_unit(gain), f"[{record.preset}](results/{place}.json)"
     return f"{gain} ({outcome}{place})"
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
     """Return what to use as a Markdown table with links to records; what did not help by name alone."""
-    table = recommend(findings, papers, advice)
+    table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    table["did not help"] = table["did not help"].str.replace(r": [^;]*(?:; [+-][^;]*)*", "", regex=True)
     table = table.groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    text = re.sub(r" (F1|points) \(", " (", to_markdown(table))
-    links = re.sub(r"([a-z-]+)/(\w+/\w+)\)", r"[\1](results/\1/\2.json))", text)
-    return f"## What should I use?\n\n{links}"
+    return f"## What should I use?\n\n{to_markdown(table)}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
