@@ -363,10 +363,10 @@ class Session:
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.is_given else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
-        made = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
-        made["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
+        sources = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
+        sources["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
         run = describe_run(
-            _public({**parameters, "preset": settings}), self.started, self.code, training_seconds, **made
+            _public({**parameters, "preset": settings}), self.started, self.code, training_seconds, **sources
         )
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
         if self.preset.engine.first_seed and record.scores:

@@ -298,11 +298,10 @@ def tabulate(record: Record) -> dict[str, pd.DataFrame]:
         words = pd.DataFrame.from_dict(payload["question_words"], orient="index").fillna(0.0)
         return {"question words, % of the domain's questions": (100 * words).round(1)}
     if record.kind == "case":
-        cases = [payload, *([payload["typical"]] if "typical" in payload else [])]
         lines = [
             {"question": " ".join(join_pieces(each["question"]).values()), "reader": READERS.get(name, name)}
             | {"answer": reader["answer"], **reader["probabilities"]}
-            for each in cases
+            for each in list_cases(payload)
             for name, reader in each["readers"].items()
         ]
         return {"answers and their probabilities": pd.DataFrame(lines)}
@@ -361,12 +360,17 @@ def profile(record: Record) -> Figure:
     return figure
 
 
+def list_cases(payload: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the case of a payload, and the typical one where it has one."""
+    return [payload, *([payload["typical"]] if "typical" in payload else [])]
+
+
 def case(payload: dict[str, Any]) -> Picture:
     """Draw how readers align a passage with its question, and how sure they are of two answers.
 
     A payload may have another case, ``typical``, which is drawn below it.
     """
-    cases = [payload, *([payload["typical"]] if "typical" in payload else [])]
+    cases = list_cases(payload)
     with plain_style():
         heights = [0.17 * len(join_pieces(each["question"])) * len(each["readers"]) + 4.0 for each in cases]
         figure = Picture(sum(heights))
@@ -440,8 +444,8 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             for column, color in zip(table, COLORS, strict=False):
                 ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
             if result["validation"]:
-                kept = max(result["validation"], key=lambda point: point[1])[0]
-                ax.axvline(kept, color=SOFT, linestyle=":", label="weights kept")
+                best_step = max(result["validation"], key=lambda point: point[1])[0]
+                ax.axvline(best_step, color=SOFT, linestyle=":", label="weights kept")
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.grid(axis="y", color=GRID)
