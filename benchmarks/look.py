@@ -35,20 +35,19 @@ def look(preset):
     cells = {(row, domain, seed): (readers, f"test/{domain}") for row, domain, seed, readers in models}
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
-    domains = list(preset.data.domains)
-    lines, changes = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}"], []
+    domains, in_study = list(preset.data.domains), state_study()
+    lines = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}   above the first (study)"]
+    changes = []
     for row, name in ROWS.items():
         means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in domains)
-        lines.append(f"{name:28}{means}")
+        lines.append(f"{name:28}{means}   {in_study.get(row, '')}".rstrip())
     for domain in domains:
         texts = (answers[row, domain, 0][1][0] for row in ("Single", "A2D"))
         gains = scores["A2D", domain, 0].f1 - scores["Single", domain, 0].f1
         examples = question_set(preset.for_seed(0).data, f"test/{domain}")
         for gain, example, old, new in zip(gains, examples, *texts, strict=True):
             changes.append((gain, -len(example.context), domain, example, old, new))
-    better, worse = (sum(sign * gain > 0 for gain, *_ in changes) for sign in (1, -1))
     gain, _, domain, example, old, new = max(changes, key=lambda change: change[:2])
-    lines += ["", f"Distilled beside a reader per domain: {better} answers are better, {worse} worse."]
     if gain <= 0:
         return lines
     # Of the passage only the sentences with an answer
@@ -57,21 +56,19 @@ def look(preset):
     return [*lines, f"The reader of {domain}: {old or '(no answer)'}", f"Distilled: {new}"]
 
 
-def state_study() -> list[str]:
-    """State what preset study has of the same readers, on all its domains."""
+def state_study() -> dict[str, str]:
+    """State by row how far preset study has it above a reader per domain, on all its domains and seeds."""
     stored = records.read_all("study", "imm")
     (study,) = (record for record in stored if record.artefact == "imm/your_domains")
-    verdicts = stats.judge(study, stored)
-    (verdict,) = (verdict for verdict in verdicts if verdict.claim.above == "A2D")
-    number, outcome = len(verdict.estimate.values), report.describe_verdict(study, verdict)
-    return textwrap.wrap(f"Preset study, {number} seeds, {len(study.columns)} domains: {outcome}", 88)
+    verdicts = {verdict.claim.above: verdict for verdict in stats.judge(study, stored)}
+    return {row: "{2}, {0}".format(*report.state_verdict(study, verdicts[row], short=True)) for row in [*ROWS][1:]}
 
 
 def main(*options: str) -> None:
     """Train, print, and write README if told so."""
     changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200, "methods": "Mix Ensemble A2D"}
     preset = load_preset("mini", "imm", **changes)
-    text = "\n".join([*engine.run(look(preset), preset.engine), "", *state_study()]) + "\n"
+    text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
     print(text, end="")
     if "--readme" in options:
         write_into_readme(BEGIN, text, END)

@@ -11,7 +11,9 @@ Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; sc
 >>> metrics.f1("Ada", ["Ada Bell"])
 0.6666666666666666
 
-Losses are functions of tensors, a value per example. Those on spans take start and end, here of a window of 3 tokens:
+Losses are functions of tensors, a value per example. Teachers give logits, but probabilities to soft_cross_entropy and
+soft_target_cross_entropy. Losses on spans take start and end, here of a window of 3 tokens. What a paper adds up of
+them is in its module of losses, such as helpers.papers.a2d.losses.
 
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
 >>> teacher = torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([[0.0, 3.0, 0.0]])
@@ -73,7 +75,6 @@ PUBLIC = {  # by name: the module, or its function or class, as torch and transf
     "score_distance": "helpers.papers.hrkd.losses:score_distance",
     "soft_target_cross_entropy": "helpers.papers.mtdnn_kd.losses:soft_target_cross_entropy",
 }
-__all__ = list(PUBLIC)
 
 
 def __getattr__(name: str) -> object:

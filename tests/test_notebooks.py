@@ -101,7 +101,7 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
     shutil.copytree(smoke, tmp_path / "smoke", ignore=shutil.ignore_patterns(*others))
     monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
     path, report = tmp_path / "smoke/imm/table1.json", tmp_path / "smoke/report.html"
-    drawn = path.with_suffix(".png").read_bytes()
+    drawn = path.with_suffix(".svg").read_bytes()
     record = records.read(path)
     scores = [score.model_copy(update={"value": 77.7}) for score in record.scores]
     changes = {"title": "A table that was changed", "scores": scores}
@@ -109,7 +109,7 @@ def test_figures_and_report_are_redrawn_from_the_records(smoke, tmp_path, monkey
     assert "A table that was changed" not in report.read_text()
     assert cli.main(["figures", "--preset", "smoke"]) == 0
     assert "preset smoke on" not in report.read_text()  # what the notebook printed of this machine
-    assert "A table that was changed" in report.read_text() and path.with_suffix(".png").read_bytes() != drawn
+    assert "A table that was changed" in report.read_text() and path.with_suffix(".svg").read_bytes() != drawn
 
 
 @pytest.mark.slow

@@ -112,15 +112,19 @@ def test_numbers_and_the_papers_beside_them():
     # An error of 10 / √3, times 4.303, the t quantile of two degrees of freedom.
     assert table.attrs["caption"] == "F1 (95 % interval over 3 seeds)"
     ours, theirs = (table.xs(part, axis=1, level=1).fillna("") for part in ("ours", "paper"))
-    assert ours.loc["Single"].tolist() == [f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (60, 50, 70)]
-    assert ours.loc["Mix (1 seed)"].tolist() == ["", "0.0", ""]
+    assert ours.loc["a reader per domain (Single)"].tolist() == [
+        f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (60, 50, 70)
+    ]
+    assert ours.loc["one of all domains (Mix) (1 seed)"].tolist() == ["", "0.0", ""]
     assert theirs.to_dict("index") == {
-        "Single": {"a": "88.30", "b": "twice"},
-        "Mix (1 seed)": {"a": "", "b": ""},
+        "a reader per domain (Single)": {"a": "88.30", "b": "twice"},
+        "one of all domains (Mix) (1 seed)": {"a": "", "b": ""},
         "IMM": {"a": "89.44", "b": ""},
     }
     less = report.numbers(one, "Mix")
-    assert less.attrs["caption"] == "F1 above Mix (means)" and less.to_dict("list") == {"a": ["+40.0"]}
+    assert less.attrs["caption"] == "F1 above one of all domains (Mix) (one seed)" and less.to_dict("list") == {
+        "a": ["+40.0"]
+    }
 
 
 def test_columns_stand_beside_those_of_the_paper_in_its_order():
@@ -267,13 +271,16 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| main claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
-    assert "**[IMM](results/README.md#imm)**" in imm and "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
-    assert imm.endswith("| +9.5 | **supported, smaller**: +5.0 ± 1.2 | **undecided**: +5.0 |")
+    assert (
+        "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
+        and "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
+    )
+    assert imm.endswith("| +9.5 | **supported, smaller than reported**: +5.0 ± 1.2 | **undecided**: +5.0 |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
-    assert "**Refuted:** A is better than B (-5.0 ± 1.2 F1, study)." in after
+    assert findings.WORDS in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
-    row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **undecided**: +5.0 |"
+    row = "| Table 1: B beats A | +9.5 | **supported, smaller than reported**: +5.0 ± 1.2 | **undecided**: +5.0 |"
     assert row in overview.replace(" |  |", " |")
 
 
@@ -288,8 +295,11 @@ def test_what_to_use_is_what_a_record_supports(results):
     ]
     card = SimpleNamespace(key="imm", exhibits=())
     (line,) = findings.show_advice([card], cases).reset_index().to_dict("records")
-    assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)" and (line["train"], line["trainings"]) == ("b", "5")
-    assert line["did not help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1)"
+    assert line["gain"] == "+5.0 ± 1.2 F1 over A (lab/imm/your_domains)" and (line["train"], line["trainings"]) == (
+        "b",
+        "5",
+    )
+    assert line["did not help"] == "c: +0.0 ± 2.0 F1 over A (undecided, study/imm/table1)"
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

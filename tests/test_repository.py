@@ -152,6 +152,6 @@ def test_every_figure_of_the_records_is_there(preset):
         expected |= {"corpora/overview", *(f"imm/{name}" for name in ("similarity", "figure3", "table2"))}
     assert {record.artefact for record in stored} >= expected
     drawn = (record for record in stored if record.kind != "table" or record.baselines)
-    there = set(paths.results(preset).glob("*/*.png"))
-    assert {paths.record(preset, record.artefact, "png") for record in drawn} == there
+    there = set(paths.results(preset).glob("*/*.svg"))
+    assert {paths.record(preset, record.artefact, "svg") for record in drawn} == there
     assert not [record.artefact for record in stored if record.run.dirty], "made from uncommitted code"

@@ -72,7 +72,7 @@ def test_results_elsewhere_leave_readme_alone(executed, tmp_path, monkeypatch):
     findings.README.write_text(f"{findings.BEGIN}as it was{findings.END}")
     records.write(records.read(paths.ROOT / "results/mini/imm/table1.json"))
     assert cli.main(["figures", "--preset", "mini"]) == 0
-    assert paths.record("mini", "imm/table1", "png").is_file() and "as it was" in findings.README.read_text()
+    assert paths.record("mini", "imm/table1", "svg").is_file() and "as it was" in findings.README.read_text()
 
 
 def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_their_folder(executed, tmp_path, capsys):
@@ -82,7 +82,7 @@ def test_figures_and_report_of_a_preset_of_ones_own_are_redrawn_by_the_name_of_t
     assert cli.main(["figures", "--preset", str(file)]) == 1
     assert capsys.readouterr().err == f"error: no records of preset 'mine'; give --preset '{place}'\n"
     assert cli.main(["figures", "--preset", place]) == 0
-    assert paths.record(place, "imm/table1", "png").is_file()
+    assert paths.record(place, "imm/table1", "svg").is_file()
     assert (paths.notebooks(place) / "99_report.ipynb").is_file()
     paths.record(place, "imm/table1").write_text("{}")
     assert cli.main(["figures", "--preset", place]) == 1
@@ -322,7 +322,7 @@ def test_a_run_with_another_size_leaves_the_published_record_alone(results):
     preset = session.preset_for("01_imm_similarity", "smoke")
     first = session.Session(preset, {}, "smoke").save("imm/similarity", **tables.similarity(preset))
     figures.save(first)
-    published = [paths.record("smoke", first.artefact, end) for end in ("json", "png", "svg")]
+    published = [paths.record("smoke", first.artefact, end) for end in ("json", "svg")]
     before = [path.read_bytes() for path in published]
     job, of_report = runner.select_jobs(["01_imm_similarity"], {"preset": "smoke", "train_size": 12})
     assert runner.execute(job, force=False).endswith(" s")

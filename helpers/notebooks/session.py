@@ -352,7 +352,8 @@ class Session:
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
         facts = {"title": card.title, "kind": card.kind, "unit": card.unit, "average": card.average}
         facts |= {"draws": identify_draws(preset, paper.examples, seeds), "paper": papers.read_printed(artefact)}
-        facts["untested"] = preset.reason_untested(artefact) if parts.get("claims") else ""
+        is_preset = self.run_name == self.preset.name  # other files and settings may test what the preset's cannot
+        facts["untested"] = preset.reason_untested(artefact) if parts.get("claims") and is_preset else ""
         by_question, passages = parts.pop("questions", ({}, {}))
         if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}

@@ -6,7 +6,7 @@ import textwrap
 import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 
 import matplotlib
@@ -60,13 +60,8 @@ class Picture(Figure):
         super().__init__(figsize=(width, height), layout="constrained")
         self.suptitle(title, x=0.01, ha="left", fontsize=11)
 
-    @cached_property
-    def png(self) -> bytes:
-        """The finished picture as a file: it is drawn once, however often it is stored and shown."""
-        return content(self, "png")
-
     def _repr_png_(self) -> bytes:
-        return self.png
+        return content(self, "png")
 
 
 @contextmanager
@@ -90,10 +85,9 @@ def draw_record(record: Record) -> Picture | None:
 
 
 def save(record: Record) -> Picture | None:
-    """Draw a record, as `draw_record` does, and store the figure as PNG and SVG beside the record's file."""
+    """Draw a record, as `draw_record` does, and store the figure as SVG beside the record's file."""
     figure = draw_record(record)
     if figure:
-        write_whole(paths.record(record.preset, record.artefact, "png"), figure.png)
         write_whole(paths.record(record.preset, record.artefact, "svg"), content(figure, "svg"))
     return figure
 
@@ -138,8 +132,9 @@ def readable(method: str) -> str:
 
 def intervals(estimates: Sequence[Estimate]) -> str:
     """Say what the dots of a figure show, such as "95 % interval over 5 or 10 seeds"."""
-    over = sorted({estimate.over for estimate in estimates if estimate.over}, reverse=True)
-    return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or") if over else "every seed"
+    if over := sorted({estimate.over for estimate in estimates if estimate.over}, reverse=True):
+        return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or")
+    return "every seed" if any(len(estimate.values) > 1 for estimate in estimates) else "one seed"
 
 
 def dot(ax: Axes, place: float, estimate: Estimate, color: Any) -> None:
@@ -261,7 +256,7 @@ def curves(record: Record) -> Figure:
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
-    above = f"difference in {record.unit} from {payload['x']} = {payload['above']:g}" if "above" in payload else ""
+    above = f"{record.unit} above that at {payload['above']:g}" if "above" in payload else ""
     panels[0].set_ylabel(textwrap.fill(above or record.unit, 36) + f"\n({intervals(estimates)})")
     return figure
 
@@ -354,7 +349,7 @@ def profile(record: Record) -> Figure:
             edges, counts = (np.asarray(histogram[part], float) for part in ("edges", "counts"))
             share = 100 * counts / max(counts.sum(), 1) / np.diff(edges)  # per word, as bins differ in width
             axes[thing].stairs(share, edges, color=color, linewidth=1.5, label=domain)
-        axes[thing].set(ylim=(0, None), xlabel=f"words per {thing}", ylabel=f"% of the domain's {thing}s, per word")
+        axes[thing].set(ylim=(0, None), xlabel=f"words per {thing}", ylabel=f"% of the domain's\n{thing}s, per word")
     axes["passage"].legend()
     heatmap(axes["words"], words, title)
     return figure
@@ -428,25 +423,27 @@ def draw_case(figure: SubFigure, payload: dict[str, Any]) -> None:
 def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
 
-    Terms are means over stretches of steps, a point each. What is not stored is not drawn.
+    Terms are means over stretches of steps, a point each, and have a logarithmic scale, as one may be far above
+    another. What is not stored is not drawn, nor is a single point.
     """
     curves = {"loss": dict(result.get("losses", []))}
     curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
-    curves = {name: points for name, points in curves.items() if points}
+    curves = {name: points for name, points in curves.items() if len(points) > 1}
     with plain_style():
         figure = Picture(2.7, label)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, (name, points) in zip(panels, curves.items(), strict=True):
             table = pd.DataFrame.from_dict(points, orient="index")
-            if len(table.columns) > 1:
-                whole, total = ("sum", table.sum(axis=1)) if name == "loss" else ("mean", table.mean(axis=1))
-                ax.plot(total, "o-", color=INK, label=whole, markersize=2.5, linewidth=1.6)
+            if name != "loss" and len(table.columns) > 1:
+                ax.plot(table.mean(axis=1), "o-", color=INK, label="mean", markersize=2.5, linewidth=1.6)
             for column, color in zip(table, COLORS, strict=False):
                 ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
             if result["validation"]:
                 best_step = max(result["validation"], key=lambda point: point[1])[0]
                 ax.axvline(best_step, color=SOFT, linestyle=":", label="weights kept")
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
+            if name == "loss" and len(table.columns) > 1:
+                ax.set_yscale("log")
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.grid(axis="y", color=GRID)
             ax.legend(fontsize=7.5)
@@ -471,12 +468,13 @@ def seed_curves(record: Record) -> Picture:
     """Draw a curve of one metric with a thin line per seed and a thick one for the mean of each method."""
     payload, scores = record.payload or {}, pd.DataFrame([score.model_dump() for score in record.scores])
     with plain_style():
-        figure = Picture(3.7, f"{record.unit.capitalize()}, a thin line per seed")
+        lines = "a thin line per seed" if len(record.seeds) > 1 else "one seed"
+        figure = Picture(3.7, f"{record.unit.capitalize()}, {lines} (preset {record.preset})")
         ax = figure.subplots()
         for (method, of_method), color in zip(scores.groupby("method", sort=False), COLORS, strict=False):
             table = of_method.pivot_table("value", "x", "seed")
             ax.plot(table, color=color, linewidth=0.6, alpha=0.5)
-            ax.plot(table.mean(axis=1), "o-", color=color, linewidth=2, markersize=4, label=method)
+            ax.plot(table.mean(axis=1), "o-", color=color, linewidth=2, markersize=4, label=readable(method))
         ax.set(xscale=payload.get("scale", "linear"), xlabel=payload.get("x", "x"), ylabel=record.unit)
         places = sorted(scores["x"].unique())
         ax.set_xticks(places, [f"{x:,g}" for x in places])

@@ -14,18 +14,21 @@ import pandas as pd
 from helpers import paths, records
 from helpers.files import write_whole
 from helpers.records import Record
-from helpers.results import report, stats
+from helpers.results import figures, report, stats
 from helpers.results.report import FIRST_SEED_OF, OUTCOME_WORDS, Judged
 from helpers.results.stats import Verdict
 
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
+WORDS = (
+    "±: 95 % interval over seeds. *Undecided*: not significant once several tests are corrected for, even where an "
+    f"interval excludes 0. *{stats.SMALLER.capitalize()}*: significantly; any gain is undecided. "
+    f"*{stats.UNTESTED.capitalize()}*, and all claims: [results](results/README.md)."
+)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
-SHORTER = {stats.SMALLER: "smaller", stats.LESS_THAN_HALF: "less than half", stats.FAILED: "failed baseline"}
-MOST_NAMED = 1  # other claims of a world, by kind of verdict, that README names
-MOST_ROWS = 3  # of a situation in README; the notebook has all
-COLUMNS = ["situation", "train", "gain", "trainings", "time", "did not help"]
+MOST_ROWS = 2  # of a situation in README; the notebook has all
+COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "did not help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 
@@ -53,7 +56,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
-    parts = [state_main(findings, papers), name_others(findings), state_advice(findings, papers, advice)]
+    parts = [state_main(findings, papers), WORDS, state_advice(findings, papers, advice)]
     tables = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{tables}\n", END)
     overview = paths.results("") / "README.md"
@@ -80,9 +83,17 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         cells = [
             "<br>".join(brief(*pair, len(set(r.preset for r, _ in each)) > 1) for pair in each) for each in by_world
         ]
-        name = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})**: {paper.claim} ({copy})"
+        year = paper.name.replace(" et al.", "")
+        if paper.reference:
+            year = f"[{year}]({paper.reference})"
+        method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({year})"
         rank = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
-        lines[f"| {' | '.join([name, ', '.join(filter(None, reported)), *(cell or '–' for cell in cells)])} |"] = rank
+        cells = [
+            f"{method}: {paper.claim} ({copy})",
+            ", ".join(filter(None, reported)),
+            *(cell or "–" for cell in cells),
+        ]
+        lines[f"| {' | '.join(cells)} |"] = rank
     heads = ["main claim (notebook)", "reported", *findings]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
@@ -91,36 +102,12 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
 def brief(record: Record, verdict: Verdict, is_named: bool) -> str:
     """Return the verdict and our difference in few words, with the preset where it ``is_named``."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{shorten(verdict.outcome)}**: {drop_unit(difference)}" + f" ({record.preset})" * is_named
+    return f"**{verdict.outcome}**: {drop_unit(difference)}" + f" ({record.preset})" * is_named
 
 
 def drop_unit(difference: str) -> str:
     """Return a difference without its unit, which the head of the table has."""
     return re.sub(r" (F1|points)$", "", difference)
-
-
-def shorten(outcome: str) -> str:
-    """Shorten the words of a verdict."""
-    for words, fewer in SHORTER.items():
-        outcome = outcome.replace(words, fewer)
-    return outcome
-
-
-def name_others(findings: Findings) -> str:
-    """Name further claims of the papers that are supported, then those that are refuted, the largest first."""
-    lines = []
-    for title, outcomes in {"Also supported": SUCCESSES, "Refuted": (stats.REFUTED,)}.items():
-        texts = []
-        for by_paper in findings.values():
-            pairs = chain.from_iterable(report.paper_verdicts(judged) for judged in by_paper.values())
-            named = [pair for pair in pairs if pair[1].outcome in outcomes and not pair[1].claim.primary]
-            named.sort(key=lambda pair: -abs(pair[1].estimate.mean))
-            texts += [
-                f"{v.claim.text} ({report.state_verdict(r, v, short=True)[2]}, {r.preset})"
-                for r, v in named[:MOST_NAMED]
-            ]
-        lines += [f"**{title}:** {'; '.join(texts)}."] if texts else []
-    return " ".join(["±: 95 % interval, in F1 or points.", *lines, "[All claims](results/README.md)."])
 
 
 def recommend(
@@ -129,20 +116,23 @@ def recommend(
     """Tabulate what to train by situation, for what is supported in some preset: its gain, cost, and what did not help.
 
     Each gain has its record. Methods for the situation that are supported nowhere did not help; README has their names
-    alone.
+    alone. Records with earlier settings recommend nothing.
     """
     lines, failures = [], {}
-    judged = list(chain.from_iterable(by_paper[paper.key] for by_paper in findings.values() for paper in papers))
+    judged = [
+        (record, verdicts)
+        for by_paper in findings.values()
+        for paper in papers
+        for record, verdicts in by_paper[paper.key]
+        if not report.state_earlier_settings(record, paper)
+    ]
     for each in advice:
-        pairs = []
-        for record, verdicts in judged:
-            if record.artefact == each.exhibit and not record.untested:
-                about = chain.from_iterable(find_verdicts(verdicts, row) for row in each.rows)
-                pairs += [(record, verdict) for verdict in list(about)[:1]]
-        gains = "; ".join(state_gain(*pair, in_readme) for pair in pairs)
+        pairs = find_pairs(judged, each.exhibit, each.rows)
+        equal = {record.preset: (record, v) for record, v in find_pairs(judged, each.equal_steps, each.rows)}
+        gains = "; ".join(state_gain(*pair, equal.get(pair[0].preset), in_readme) for pair in pairs)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
-            cost = {"trainings": each.trainings(record), "time": each.time(record)}
+            cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
             lines.append({"situation": each.situation, "train": each.train, "gain": gains, **cost})
         elif pairs:
             failures.setdefault(each.situation, []).append(each.train + f": {gains}" * (not in_readme))
@@ -153,22 +143,34 @@ def recommend(
     return pd.DataFrame(lines, columns=COLUMNS).fillna("").sort_values("situation", kind="stable")
 
 
-def find_verdicts(verdicts: Iterable[Verdict], row: Sequence[str]) -> list[Verdict]:
-    """Find the verdicts on the plain difference that a row of an `Advice` names."""
-    plain = [(verdict, verdict.claim) for verdict in verdicts if not verdict.claim.than]
-    return [v for v, c in plain if (c.above, c.below, *c.columns)[: len(row)] == tuple(row)]
+def find_pairs(judged: Iterable[Judged], exhibit: str, rows: Sequence[Sequence[str]]) -> Pairs:
+    """Find the plain differences that rows of an `Advice` name in records of an exhibit, at most one in each."""
+    pairs = []
+    for record, verdicts in judged:
+        for verdict in verdicts if record.artefact == exhibit else ():
+            claim = verdict.claim
+            names = (claim.above, claim.below, *claim.columns)
+            if verdict.outcome == stats.UNTESTED or claim.than:
+                continue
+            if any(names[: len(row)] == tuple(row) for row in rows):
+                pairs.append((record, verdict))
+                break
+    return pairs
 
 
-def state_gain(record: Record, verdict: Verdict, in_readme: bool) -> str:
-    """Return our difference with its interval and record, and the verdict where it is none of success.
+def state_gain(record: Record, verdict: Verdict, equal: tuple[Record, Verdict] | None, in_readme: bool) -> str:
+    """Return our difference with its interval, baseline and record, and the verdict where it is none of success.
 
-    README has no unit, and links to the record.
+    Behind it stands the difference with ``equal`` steps, where there is one. README has no unit, and links to the
+    record.
     """
     gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-    outcome = "" if verdict.outcome in SUCCESSES else f"{shorten(verdict.outcome)}, "
+    outcome = "" if verdict.outcome in SUCCESSES else f"{verdict.outcome}, "
     if in_readme:
-        gain, place = drop_unit(gain), f"[{record.preset}](results/{place}.json)"
-    return f"{gain} ({outcome}{place})"
+        gain, place = drop_unit(gain), f"[{record.preset}](results/{record.preset}/report.html)"
+    control = f"; with equal steps {drop_unit(report.state_verdict(*equal, short=True)[2])}" if equal else ""
+    baseline = figures.readable(verdict.claim.below).partition(" (")[0]
+    return f"{gain} over {baseline} ({outcome}{place}{control})"
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -213,8 +215,19 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
             first = next(iter(of_presets.values()))
             lines += ["", f"{first.title} (preset {first.preset}):", ""]
             lines += [f"![{first.title}]({first.preset}/{first.artefact}.svg)", "", scores_of(first)]
-        lines += ["", "Its claims, without our controls:", "", tabulate_verdicts(pairs)]
+        numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
+        lines += ["", "The paper's claims with a number; the reports have the others, and our controls:", ""]
+        lines += [tabulate_verdicts(numbered), *state_reasons(numbered)]
     return "\n".join(lines) + "\n"
+
+
+def state_reasons(pairs: Pairs) -> list[str]:
+    """Return a line of Markdown for each reason why claims are not tested, with their presets and tables."""
+    places: dict[str, dict[str, None]] = {}
+    for record, _ in pairs:
+        places.setdefault(record.untested, {})[f"{record.preset}, {report.table_of(record)}"] = None
+    places.pop("", None)
+    return [f"\n*{stats.UNTESTED.capitalize()}* ({'; '.join(names)}): {reason}." for reason, names in places.items()]
 
 
 def scores_of(record: Record) -> str:

@@ -74,15 +74,19 @@ KEY = (
 def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tuple[str, str, str]:
     """State a verdict, the difference that the paper reports (empty where it prints none), and ours.
 
-    ``short``: with half of the interval behind "±".
+    ``short``: with half of the interval behind "±", where ours is in its middle.
     """
     claim, outcome, ours, _, printed, _ = verdict
     first, reported = record.by_metric()[0], ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form, unit = (".0f", "%") if claim.share else (f"+z,.{stats.decimals(first)}f", UNITS.get(first.unit, first.unit))
     if any(ours.values):
-        half = f" ± {ours.high - ours.mean:{form[1:]}}" if ours.over and short else ""
-        intervals = [f"95 % CI {ours.low:{form}} to {ours.high:{form}}"] if ours.over and not short else []
+        halves = [f"{half:{form.removeprefix('+')}}" for half in (ours.high - ours.mean, ours.mean - ours.low)]
+        half, intervals = "", []
+        if ours.over and short and halves[0] == halves[1]:
+            half = f" ± {halves[0]}"
+        elif ours.over:
+            intervals = ["95 % CI " * (not short) + f"{ours.low:{form}} to {ours.high:{form}}"]
         if claim.text in record.passages:
             intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
         amount = f"{ours.mean:{form}}{half} {unit}" + f" ({'; '.join(intervals)})" * bool(intervals)
@@ -99,7 +103,8 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
 def describe_verdict(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
     outcome, printed, ours = state_verdict(record, verdict)
-    outcome += f", as {record.untested}" * bool(record.untested)
+    if verdict.outcome == stats.UNTESTED:
+        outcome += f", as {record.untested}"
     return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
@@ -174,7 +179,7 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
-    frame.attrs["caption"] = f"{record.unit}{baseline and f' above {baseline}'} ({over})"
+    frame.attrs["caption"] = f"{record.unit}{baseline and f' above {figures.readable(baseline)}'} ({over})"
     return frame
 
 

@@ -4,7 +4,6 @@ Functions read one metric of a record (``Record.by_metric``). A row is a method,
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -182,22 +181,27 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
 
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family, apart for the tests against 0, against the paper's
-    difference and against half of it. A claim whose baseline `has_failed` is not supported. Claims of a record that is
-    ``untested`` are in no family. Raises ValueError where a claim's rows share no seed.
+    difference and against half of it. A claim whose baseline `has_failed` is not supported. A paper's claims in a
+    record that is ``untested`` are in no family; our controls are tested all the same. Raises ValueError where a
+    claim's rows share no seed.
     """
-    tested = iter(judge_tested([record for record in paper if not record.untested]))
-    return [leave_untested(record) if record.untested else next(tested) for record in paper]
+    outcomes = [[decide(record, claim) for claim in record.claims] for record in paper]
+    tested = iter(judge_tested([test for tests in outcomes for test in tests if not is_untested(test)]))
+    return [[leave_untested(test) if is_untested(test) else next(tested) for test in tests] for tests in outcomes]
 
 
-def leave_untested(record: Record) -> list[Verdict]:
-    """Estimate the claims of a record whose regime cannot test them."""
-    tests = [decide(record, claim) for claim in record.claims]
-    return [Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, False) for test in tests]
+def is_untested(test: TestOutcome) -> bool:
+    """Return whether the regime of a record cannot test a claim of the paper."""
+    return bool(test.record.untested) and not test.claim.control
 
 
-def judge_tested(paper: Sequence[Record]) -> list[list[Verdict]]:
-    """Do what `judge_all` does for records that are all tested."""
-    tests = [decide(record, claim) for record in paper for claim in record.claims]
+def leave_untested(test: TestOutcome) -> Verdict:
+    """Return a claim's estimate without a verdict on it."""
+    return Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, False)
+
+
+def judge_tested(tests: Sequence[TestOutcome]) -> list[Verdict]:
+    """Do what `judge_all` does for claims that are all tested."""
     first = find_first(tests)
     # Two tables may print other numbers for one difference of ours.
     like = {number: at if tests[at].printed == tests[number].printed else number for number, at in first.items()}
@@ -215,8 +219,7 @@ def judge_tested(paper: Sequence[Record]) -> list[list[Verdict]]:
         tested = None if test.decision == UNDECIDED else p
         is_repeated = first[number] != number
         verdicts.append(Verdict(test.claim, outcome, test.estimate, tested, test.printed, is_repeated))
-    remaining = iter(verdicts)
-    return [list(islice(remaining, len(record.claims))) for record in paper]
+    return verdicts
 
 
 def has_failed(record: Record, claim: Claim) -> bool:
