@@ -52,6 +52,9 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "hrkd/table4": lambda record: hrkd.state_parts(),
     "hrkd/table5": lambda record: ratios.state_claims() if record.scores else [],
     "imm/figure3": lambda record: imm.state_rounds(int(max(places(record))), {score.method for score in record.scores}),
+    "imm/learning_curve": lambda record: your_domains.state_curve(
+        f"{min(places(record)):g}", dict.fromkeys(score.method for score in record.scores)
+    ),
     "imm/your_domains": lambda record: your_domains.state_claims(record.rows),
     "imm/your_domains_equal": lambda record: your_domains.state_claims(record.rows),
     "mtdnn/table2": lambda record: mtdnn.state_claims(record.rows, "bert-base"),

@@ -369,6 +369,7 @@ class Preset(Settings):
     # Seeds of rows that no claim compares, and of some controls; 0: without these rows, and without any controls.
     control_seeds: NonNegativeInt = 100
     methods: str = "all"  # that notebook 18 compares, such as "Mix IMM"; Single is always among them
+    train_shares: list[PositiveFloat] = []  # of the training questions, for notebook 18's learning curve
     trainings: str = Field("", pattern=r"^[a-z0-9_-]*$")  # preset with which it shares what is trained
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead

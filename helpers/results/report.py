@@ -510,7 +510,7 @@ TEMPLATE = jinja2.Template(
         function.__name__: function
         for function in (
             *(anchor, contents, copies, count, embed_figure, is_numbered, split_controls, summarise),
-            *(state_earlier_settings, tables, tabulate_claims),
+            *(state_earlier_settings, table_of, tables, tabulate_claims),
         )
     }
 )

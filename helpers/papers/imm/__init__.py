@@ -22,6 +22,7 @@ PAPER = Paper(
         Exhibit("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
         Exhibit("your_domains", "Side by side: F1 of each method's readers"),
         Exhibit("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
+        Exhibit("learning_curve", "Side by side: F1 by share of the training questions", "curve", average=False),
         Exhibit("your_teacher", "Teacher and student: F1, size and time", average=False),
         Exhibit("cost", "Side by side: F1 by training cost", "scatter"),
     ),
@@ -33,7 +34,7 @@ PAPER = Paper(
         Notebook("05_imm_adversarial", ("imm.tables:table2",), lambda p: "" if p.data.adversarial else NO_ADVERSARIAL),
         Notebook(
             "18_your_domains",
-            ("your_domains.tables:side_by_side", "your_domains.tables:side_by_side_equal"),
+            tuple(f"your_domains.tables:{name}" for name in ("side_by_side", "side_by_side_equal", "learning_curve")),
             left_out=lambda p: NO_FILES if p.data.is_generated and not p.control_seeds else "",
             keeps=lambda p: p.data.domains,
         ),

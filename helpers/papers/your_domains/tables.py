@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from statistics import mean
 
 import numpy as np
 import pandas as pd
@@ -172,6 +173,50 @@ def side_by_side_equal(preset: Preset) -> Plan:
     """Do the same with as many steps for every method, a control; nothing where there is none."""
     equal = imm_algorithm.with_equal_steps(preset)
     return (yield from table((yield from train_readers(equal)))) if equal else {}
+
+
+CURVE = "Mix Ensemble A2D IMM"  # methods of the learning curve
+
+
+def learning_curve(preset: Preset) -> Plan:
+    """Make a curve: F1 of methods, a mean of the domains, against the share of the questions that readers train on.
+
+    Epochs stay the same, so readers of fewer questions take fewer steps. There are at most ``control_seeds`` seeds, and
+    nothing where there is none, or no share.
+    """
+    if not preset.train_shares or preset.control_seeds <= preset.engine.first_seed:
+        return {}
+    few = preset.model_copy(update={"methods": CURVE, "seeds": min(preset.seeds, preset.control_seeds)})
+    models = yield {share: train_readers(few.changed("data", train_share=share)) for share in preset.train_shares}
+    cells = {
+        share: {(row, domain, seed): (members, f"test/{domain}") for row, domain, seed, members in of_share}
+        for share, of_share in models.items()
+    }
+    answers = yield {share: shared.answer_sets(models[share].preset, cells[share]) for share in cells}
+    scores = []
+    for share, of_share in answers.items():
+        f1 = shared.average_f1(models[share].preset, of_share)
+        for row, seed in dict.fromkeys((row, seed) for row, _, seed in f1):
+            value = mean(f1[row, domain, seed] for domain in preset.data.domains)
+            scores.append(Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=value))
+    fewest = f"{100 * min(preset.train_shares):g}"
+    return {
+        "scores": scores,
+        "claims": state_curve(fewest, dict.fromkeys(score.method for score in scores)),
+        "payload": {"x": "% of the training questions", "scale": "log"},
+        "settings": list_settings(models[min(models)]),
+        "training_seconds": sum(of_share.seconds for of_share in models.values()),
+    }
+
+
+def state_curve(share: str, rows: Iterable[str]) -> list[Claim]:
+    """State that methods beat a reader per domain with the smallest share of the questions, in percent."""
+    text = f"with {share} % of the questions {{}} beats Single"
+    return [
+        Claim(text=text.format(row), above=f"{row}, {share}", below=f"Single, {share}", control=True)
+        for row in rows
+        if row != "Single"
+    ]
 
 
 STEPS = "optimiser steps of all trainings of a method"
