@@ -21,10 +21,11 @@ from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.models.encoders import inputs_of
 from helpers.presets.schema import TrainingSettings
+from helpers.progress import PROGRESS
 from helpers.sequences import Sequences, collate
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
-PROGRESS, TOLD_EVERY = "progress.txt", 5.0  # a file beside the checkpoint, for the run that waits, and seconds
+TOLD_EVERY = 5.0  # seconds between two notes of the progress, beside the checkpoint
 CURVE_POINTS = 25  # of the losses that a result has
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
 # loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In

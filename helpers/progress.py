@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from tqdm.auto import tqdm
 
 from helpers.errors import UserError
-from helpers.loop import PROGRESS
 from helpers.task import Task
-from helpers.training import Training, trainings_of
 
+PROGRESS = "progress.txt"  # of a training at work: its first step in this run, those done, all, and seconds
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 REFRESHED = 1.0  # seconds between two looks at what is at work where there is one
 FEWEST_STEPS = 10  # steps whose time says something of a training's speed
@@ -55,19 +54,17 @@ class Progress:
         return int(first), int(done), int(steps), float(seconds)
 
     def estimate_steps(self, task: Task) -> int:
-        """Estimate the steps of a task as if each question were one window; 0 for what is no training."""
+        """Estimate the steps of a task, once; 0 for what is no training."""
         if task.key not in self.estimates:
             try:
-                is_training = isinstance(task, Training)
-                self.estimates[task.key] = task.data.steps(task.preset, task.optim, False) if is_training else 0
+                self.estimates[task.key] = task.estimate_steps()
             except UserError:  # which the training tells
                 self.estimates[task.key] = 0
         return self.estimates[task.key]
 
     def announce(self) -> str:
         """State how much there is to train; "" where there is nothing."""
-        trainings = trainings_of(*self.schedule.pending.values())
-        trainings = [training for training in trainings if training.key in self.schedule.pending]
+        trainings = [task for task in self.schedule.pending.values() if self.estimate_steps(task)]
         steps = sum(map(self.estimate_steps, trainings))
         plural = "s" if len(trainings) > 1 else ""
         at_once = f", {min(self.room, len(trainings))} at once" if plural else ""

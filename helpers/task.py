@@ -56,6 +56,10 @@ class Task:
         """Do the work and return its result as JSON has it. Larger things go into files of the ``folder``."""
         raise NotImplementedError
 
+    def estimate_steps(self) -> int:
+        """Estimate the optimiser steps of the work before anything is read; 0 where nothing is trained."""
+        return 0
+
     @cached_property
     def key(self) -> str:
         """The name of the folder: the ``stem``, and a hash of version, fields and settings.

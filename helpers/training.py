@@ -136,6 +136,10 @@ class Training(Task):
         """The tasks among the fields, and the checks of the examples."""
         return [*super().needs, *self.data.checks(self.preset)]
 
+    def estimate_steps(self) -> int:
+        """Estimate the steps as if each question were one window."""
+        return self.data.steps(self.preset, self.optim, exact=False)
+
     def build(self) -> nn.Module:
         """Make the model as it is before the first step."""
         return self.model.build(self)

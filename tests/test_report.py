@@ -171,10 +171,9 @@ def test_the_page_begins_with_a_summary(results):
     for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller than reported", "Undecided"):
         assert f">{cell}</td>" in summary
     assert (
-        "Its claims here, without our controls: 1 supported, smaller than reported; 1 refuted "
-        "(no number in the paper: 1 undecided)."
+        "The paper's claims here: 1 supported, smaller than reported; 1 refuted (no number in the paper: 1 undecided)."
         in rest
-        and "controls: 2 undecided (no number in the paper: 1 undecided)" in rest
+        and "here: 2 undecided (no number in the paper: 1 undecided)" in rest
     )
     assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")

@@ -424,11 +424,11 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
 
     Terms are means over stretches of steps, a point each, and have a logarithmic scale, as one may be far above
-    another. What is not stored is not drawn, nor is a single point.
+    another. What is not stored is not drawn, nor is a single point beside a curve.
     """
     curves = {"loss": dict(result.get("losses", []))}
     curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
-    curves = {name: points for name, points in curves.items() if len(points) > 1}
+    curves = {name: points for name, points in curves.items() if len(points) > 1} or curves
     with plain_style():
         figure = Picture(2.7, label)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]

@@ -235,10 +235,10 @@ def add_caption(table: str, text: str) -> str:
 
 
 def show(record: Record) -> None:
-    """Display a record in a notebook: its claims, its figure, which is stored beside the record, and its tables."""
+    """Display a record in a notebook: its claims, its figure, which the report stores, and its tables."""
     verdicts = stats.judge(record, records.read_all(record.preset, record.paper_key))
     pages = HTML(TEMPLATE.titled(record, verdicts)), HTML(TEMPLATE.below(record))
-    display(*filter(None, (pages[0], figures.save(record), pages[1])))
+    display(*filter(None, (pages[0], figures.draw_record(record), pages[1])))
 
 
 def show_study(*artefacts: str) -> None:

@@ -18,7 +18,13 @@ from helpers.papers.imm import algorithm as imm_algorithm
 from helpers.papers.measure import time_in_turns
 from helpers.papers.shared import Models
 from helpers.papers.your_domains import teaching
-from helpers.papers.your_domains.comparison import BEST, choose_on_validation, choose_readers, train_readers
+from helpers.papers.your_domains.comparison import (
+    BEST,
+    choose_on_validation,
+    choose_readers,
+    select_methods,
+    train_readers,
+)
 from helpers.papers.your_domains.teaching import MILLISECONDS, SIZE, TIMED
 from helpers.presets.schema import Preset
 from helpers.records import Cell, Claim, Record, Score
@@ -175,7 +181,7 @@ def side_by_side_equal(preset: Preset) -> Plan:
     return (yield from table((yield from train_readers(equal)))) if equal else {}
 
 
-CURVE = "Mix Ensemble A2D IMM"  # methods of the learning curve
+CURVE = ("Mix", "Ensemble", "A2D", "IMM")  # methods of the learning curve, where the preset has them
 
 
 def learning_curve(preset: Preset) -> Plan:
@@ -186,7 +192,8 @@ def learning_curve(preset: Preset) -> Plan:
     """
     if not preset.train_shares or preset.control_seeds <= preset.engine.first_seed:
         return {}
-    few = preset.model_copy(update={"methods": CURVE, "seeds": min(preset.seeds, preset.control_seeds)})
+    methods = " ".join(method for method in select_methods(preset.methods) if method in CURVE)
+    few = preset.model_copy(update={"methods": methods, "seeds": min(preset.seeds, preset.control_seeds)})
     models = yield {share: train_readers(few.changed("data", train_share=share)) for share in preset.train_shares}
     cells = {
         share: {(row, domain, seed): (members, f"test/{domain}") for row, domain, seed, members in of_share}
