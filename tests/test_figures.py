@@ -158,6 +158,8 @@ def test_a_training_is_drawn_by_its_losses_and_validation_scores():
     assert texts(loss.get_legend().texts) == ["label", "soft", "weights kept"]
     assert loss.lines[0].get_ydata().tolist() == [3.0, 1.0] and loss.get_yscale() == "log"
     assert score.lines[0].get_ydata().tolist() == [60.0, 55.0]
+    loss.figure.draw_without_rendering()
+    assert not [label for label in texts(loss.get_yticklabels(which="both")) if "$" in label]
     assert loss.lines[-1].get_xdata() == [2, 2]  # where validation was best
     (alone,) = figures.training_curves("a reader", {"validation": validation, "steps": 4}).axes
     assert alone.get_ylabel() == "validation score"

@@ -444,6 +444,8 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
             if name == "loss" and len(table.columns) > 1:
                 ax.set_yscale("log")
+                ax.yaxis.set_major_formatter("{x:g}")  # without formulas
+                ax.yaxis.set_minor_formatter("")
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.grid(axis="y", color=GRID)
             ax.legend(fontsize=7.5)
