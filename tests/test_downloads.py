@@ -455,3 +455,31 @@ def test_a_corpus_is_read_once_for_all_processes(server, cache, monkeypatch):
         function.cache_clear()
     assert load(data, "news") == first
     assert len([*(cache / "prepared").glob("*.gz")]) == 1
+
+
+def test_copies_are_read_once_although_other_files_lie_beside_them(server, cache, tmp_path, monkeypatch):
+    world = mini.load_domain("news", train_size=120)
+    contents = {"train.jsonl": lines(world.train), "validation.jsonl": lines(world.test)}
+    download = corpus(
+        {name: server.file(name, content) for name, content in contents.items()}, train=120, validation=200
+    )
+    (copy := tmp_path / "mine/c/news").mkdir(parents=True)
+    for name, content in contents.items():
+        (copy / name).write_bytes(content)
+    facts = {"source": "hub", "domains": {"news": "c:news"}, "downloads": {"c:news": download}, "valid_size": 8}
+    data = DataSettings(**facts, folder=str(tmp_path / "mine"))
+
+    def load_in_another_process():
+        for function in ("load", "_prepare", "_read", "_split_off_test", "_test_texts"):
+            getattr(load_module, function).cache_clear()
+        return load(data, "news")
+
+    first = load_in_another_process()
+    (tmp_path / "mine/results").mkdir()
+    (tmp_path / "mine/results/result.json").write_text("{}")
+    with monkeypatch.context() as patch:
+        patch.setattr(hub, "read", None)
+        assert load_in_another_process() == first
+    (copy / "train.jsonl").write_text("{}")
+    with pytest.raises(DataError, match="expected the SHA-256"):
+        load_in_another_process()

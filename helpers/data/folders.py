@@ -153,6 +153,17 @@ def find_own(settings: DatasetSettings, name: str) -> DatasetSettings | None:
     return None
 
 
+def list_copies(data: DataSettings) -> list[Path]:
+    """List the files of a section's folder that are read instead of what is downloaded, sorted."""
+    sources = [*data.domains.values(), *(data.adversarial.places.values() if data.adversarial else ())]
+    copies = {copy for source in sources if (copy := find_copy(data, source))}
+    files = {file for copy in copies for file in copy.rglob("*") if file.is_file()}
+    for name in data.domains:
+        if own := find_own(data, name):
+            files.update(_list_files(own, own.domains[name]))
+    return sorted(files)
+
+
 def find_source(folder: Path, source: str) -> Path:
     """Return the place of a source such as ``file:genre`` or ``FORMAT:place`` in a folder."""
     places = [folder / word for word in (source, *source.split(":"))]

@@ -16,6 +16,7 @@ from filelock import FileLock
 from helpers import paths
 from helpers.data.downloads import find_download
 from helpers.data.examples import Example, QuestionRecord
+from helpers.data.folders import list_copies
 from helpers.files import file_fingerprint, fingerprint
 from helpers.presets.schema import DataSettings, Download
 
@@ -39,9 +40,7 @@ def prepare_once(data: DataSettings, name: str, prepare: Callable[[DataSettings,
     sources = [*data.domains.values(), *(data.adversarial.places.values() if data.adversarial else ())]
     if not all(is_pinned(find_download(data.downloads, source)[2]) for source in sources):
         return Prepared(*prepare(data, name))
-    folder = paths.find_folder(data.folder)
-    files = sorted(file for file in folder.rglob("*") if file.is_file()) if folder else []
-    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in list_copies(data)]
     code = [file_fingerprint(file) for file in sorted(Path(__file__).parent.glob("*.py"))]
     key = fingerprint(name, data.model_dump(exclude=SIZES), facts, code)
     place = paths.CACHE / "prepared" / f"{name}-{key}.jsonl.gz"
