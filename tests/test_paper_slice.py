@@ -9,8 +9,8 @@ import pytest
 from helpers import paths
 from helpers.data.folders import state_files
 from helpers.data.load import load_adversarial, load_domains
+from helpers.notebooks import session
 from helpers.notebooks.planning import list_missing
-from helpers.notebooks.session import settle
 
 
 @pytest.fixture(scope="module")
@@ -23,9 +23,10 @@ def settings_of(written, tmp_path, monkeypatch):
     """``settings_of(notebook, section, folder)``: a section where a notebook is given a folder for it."""
     monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "hub")
+    monkeypatch.setattr(session, "content_of", None)  # it would hash gigabytes, which are checked when they are read
 
     def load_section(notebook, section, folder=written.parent):
-        preset, run_name = settle(notebook, str(written), {f"{section}.folder": str(folder)}, {})
+        preset, run_name = session.settle(notebook, str(written), {f"{section}.folder": str(folder)}, {})
         assert run_name == "paper-slice"  # copies change nothing
         return getattr(preset, section)
 

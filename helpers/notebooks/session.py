@@ -213,14 +213,14 @@ def name_value(key: str, value: object) -> str:
 
 def is_copy(preset: Preset, key: str, value: object) -> bool:
     """Return whether the value of a key has the content of what the preset names, or that its ``copies`` state."""
-    default = attrgetter(key)(preset)
-    if identify_value(key, value) == preset.copies.get(str(default), identify_value(key, default)):
-        return True
     section, _, last = key.rpartition(".")
     settings = getattr(preset, section, None)
     if last == "folder" and settings.source == "hub":  # copies of the corpora are checked, other files are not
         settings = settings.model_copy(update={"folder": str(value)})
         return not any(find_own(settings, name) for name in settings.named)
+    default = attrgetter(key)(preset)
+    if identify_value(key, value) == preset.copies.get(str(default), identify_value(key, default)):
+        return True
     folder = paths.find_folder(str(value)) if last == "folder" else None
     sources = sources_of(preset, section) if folder else []
     return bool(sources) and all(content_of(find_source(folder, name)) == preset.copies.get(name) for name in sources)
