@@ -72,10 +72,10 @@ def test_a_folder_with_half_of_the_corpora_is_read_and_the_others_are_asked_for(
         "NQ: mrqa-2019:NaturalQuestionsShort, by URL",
         "TriviaQA: mrqa-2019:TriviaQA-web, by URL",
     ]
-    assert [line.partition(" (")[0] for line in list_missing(settings)] == [
-        "missing: mrqa-2019:NaturalQuestionsShort",
-        "missing: mrqa-2019:TriviaQA-web",
-        "missing: adversarial-squad:AddSent",
-        "missing: adversarial-squad:AddOneSent",
-        "missing: narrativeqa:summaries",
+    assert [line.partition(" (")[0] for line in list_missing(settings, "data")] == [
+        "mrqa-2019:NaturalQuestionsShort",
+        "mrqa-2019:TriviaQA-web",
+        "adversarial-squad:AddSent",
+        "adversarial-squad:AddOneSent",
+        "narrativeqa:summaries",
     ]

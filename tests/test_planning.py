@@ -2,18 +2,44 @@
 
 import re
 
+import numpy as np
+import pytest
+
 from helpers import __main__ as cli
+from helpers.data import planned
+from helpers.data.load import load
 from helpers.notebooks import planning, runner
+from helpers.presets.load import load_preset
 
 
 def test_a_preset_is_planned_without_its_corpora(results, capsys):
     assert cli.main(["run", "--preset", "paper", "--list", "08", "12", "-p", "seeds", "2"]) == 0
     printed = capsys.readouterr().out
-    assert re.search(
-        r"08_a2d_attention of paper.seeds=2: 13 trainings, .* M windows, \d+ h, \d+ GB; seeds: 2 \(no verdict", printed
-    )
+    assert re.search(r"08_a2d_attention of paper.seeds=2: 13 trainings, .* M windows, \d+ to \d+ h, \d+ GB\n", printed)
     assert re.search(r"12_hrkd_ablation .*: \d+ trainings", printed) and not list(results.rglob("*.json"))
-    assert re.search(r"missing: mrqa-2019:SQuAD \(737 MB .*goes to data/cache/mrqa-2019/SQuAD, or give a", printed)
+    assert "seeds: 2 (no verdict below 5), 1 for controls" in printed
+    place = "data/cache/mrqa-2019/SQuAD, or FOLDER/mrqa-2019/SQuAD with -p data_dir FOLDER"
+    files = r"  http\S+/train/SQuAD.jsonl.gz as train.jsonl.gz\n  http\S+/dev/SQuAD.jsonl.gz as validation.jsonl.gz"
+    assert re.search(rf"\nmrqa-2019:SQuAD \(737 MB .*; licence CC BY-SA 4.0\): {place}\n{files}\n", printed)
+    fetch = r"hf download --repo-type dataset --revision \w{40} --local-dir FOLDER/nyu-mll/multi_nli nyu-mll/multi_nli"
+    assert re.search(rf"FOLDER/nyu-mll/multi_nli with -p mnli_dir FOLDER\n  {fetch}\n", printed)
+    place, fetch = (
+        "the Hub's cache, or -p encoder FOLDER",
+        r"hf download --revision \w{40} google-bert/bert-base-uncased",
+    )
+    assert re.search(rf"\ngoogle-bert/bert-base-uncased: {place}\n  {fetch}\n", printed)
+    assert (
+        "TinyBERT_General_4L_312D: the Hub's cache, or -p hrkd.mnli_student FOLDER -p hrkd.reviews_student" in printed
+    )
+    assert "bert-large" not in printed  # of other notebooks
+
+
+def test_passages_of_stand_ins_are_as_long_as_the_preset_states(results):
+    data = planning.plan_preset(load_preset("paper")).data
+    for name, words in (("SQuAD", 137), ("NewsQA", 599), ("TriviaQA", 784)):
+        lengths = [len(example.context.split()) - 3 for example in load(data, name).train]
+        assert np.mean(lengths) == pytest.approx(words * planned.PER_WORD, rel=0.02)
+        assert max(lengths) <= planned.MOST * planned.PER_WORD
 
 
 def test_windows_are_estimated_from_what_the_preset_states(results):

@@ -10,7 +10,8 @@ from helpers.presets.schema import DatasetSettings, DataSettings, Download, Task
 SCALE = 100
 PER_WORD = 1.25  # word pieces per word of a passage
 LEAST = 20  # examples of a part: splits need some
-SPREAD = (0.4, 0.7, 1.0, 1.3, 1.6)  # lengths of passages, as multiples of the mean
+MOST = 800  # words of a passage: MRQA cuts it there
+SPREAD = (-0.6, -0.3, 0.0, 0.3, 0.6)  # of lengths of passages around the mean, unless some were longer than MOST
 QUESTION = "who the the the the the the the the the the the"
 
 
@@ -40,9 +41,10 @@ def read(settings: DatasetSettings, name: str) -> Records:
 
 
 def _make_questions(name: str, download: Download, split: str) -> Iterator[QuestionRecord]:
+    narrow = min(1.0, (MOST / download.words - 1) / SPREAD[-1])
     for number in range(max(LEAST, download.rows[split] // SCALE)):
-        words = round(download.words * PER_WORD * SPREAD[number % len(SPREAD)])
-        context = f"{name} {split} {number}" + " the" * min(words, round(800 * PER_WORD))  # MRQA cuts passages there
+        words = download.words * (1 + narrow * SPREAD[number % len(SPREAD)])
+        context = f"{name} {split} {number}" + " the" * round(PER_WORD * words)
         identifier = f"{split}{number}"
         yield QuestionRecord(Example(identifier, QUESTION, context, (name,), (0, len(name)), identifier), context)
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,13 +23,20 @@ from helpers.task import RESULT, Plan, Task
 from helpers.training import Outputs, Training
 
 BASE, LARGE = "data/mini", "data/mini/large"  # stand-ins for BERT-base and BERT-large
-# Windows that one H100 trains per second in batches of 128 (docs/performance.md); BERT-large by its multiplications.
+# Of one H100 (docs/performance.md): windows per second where it is busy, as with many trainings at once, and seconds of
+# a step of one training, which the host takes for any batch up to 128. BERT-large: by its multiplications and layers.
 SPEED = {BASE: 1346, LARGE: 1346 / 3.5}
+STEP = {BASE: 0.09, LARGE: 0.18}
 GIGABYTES = {BASE: 0.44, LARGE: 1.34}  # of a saved model
 BYTES_OF_TOKEN = 4  # start and end logits of a teacher in half precision
 BYTES_OF_WORD = 21  # of a passage in memory, with its word pieces and their places
 ENOUGH = 5  # seeds for a verdict
+FOLDERS = {"data": "data_dir", "mnli": "mnli_dir", "reviews": "reviews_dir", "tasks": "tasks_dir"}  # parameters
 ENCODERS = {"hrkd.mnli_student": "", "hrkd.reviews_student": "", "hrkd.student_layers": 1, "mnemonic.glove": ""}
+HEADING = f"""Estimates from sizes that the preset states, of trainings alone, on one H100. Notebooks share trainings.
+Hours: the fewer where so many run at once (HELPERS_PROCESSES) that it is busy, {SPEED[BASE]} windows of BERT-base per
+second; the more one by one, {STEP[BASE]} s per step. Both were measured on windows of 38 to 384 tokens. RMR and small
+students count as BERT. GB: files that stay, and those that are deleted once nothing needs them (engine.keep)."""
 
 
 def plan_preset(preset: Preset) -> Preset:
@@ -69,18 +77,22 @@ class Costs:
 
     def __str__(self) -> str:
         """Add up steps, windows, hours and gigabytes."""
-        steps = windows = hours = 0.0
+        steps = windows = least = most = 0.0
         for training in self.trainings.values():
-            number = count_windows(training)
-            windows += number
+            number, encoder = count_windows(training), training.preset.encoder
             domains = len(training.data.names) if isinstance(training.data, DomainTexts) else 1
-            steps += number / training.optim.batch_size / domains  # whose batches are of every domain
-            hours += number / SPEED[training.preset.encoder] / 3600
+            of_training = number / training.optim.batch_size / domains  # whose batches are of every domain
+            windows += number
+            steps += of_training
+            least += number / SPEED[encoder] / 3600
+            most += max(number / SPEED[encoder], of_training * STEP[encoder]) / 3600
         gigabytes = {key: GIGABYTES[training.preset.encoder] for key, training in self.trainings.items()}
         gigabytes |= {key: count_tokens(outputs) * BYTES_OF_TOKEN / 1e9 for key, outputs in self.outputs.items()}
         left = sum(size for key, size in gigabytes.items() if key not in self.spent)
         deleted = sum(gigabytes.values()) - left
-        amounts = f"{steps / 1e6:,.2f} M steps, {windows / 1e6:,.1f} M windows, {hours:,.0f} h, {left:,.0f} GB"
+        amounts = f"{steps / 1e6:,.2f} M steps, {windows / 1e6:,.1f} M windows"
+        hours = " to ".join(dict.fromkeys((f"{least:,.0f}", f"{most:,.0f}")))
+        amounts += f", {hours} h, {left:,.0f} GB"
         return f"{len(self.trainings):,} trainings, {amounts}" + f" and {deleted:,.0f} deleted" * bool(round(deleted))
 
 
@@ -138,27 +150,28 @@ def write_result(task: Task, number: int) -> None:
 
 
 def list_costs(jobs: list) -> int:
-    """Print what each notebook costs, what its seeds decide, and which corpora are not there."""
+    """Print what each notebook costs, what its seeds decide, and which encoders and corpora are not there."""
     total = Costs()
-    print(
-        f"estimates, from sizes that the preset states: trainings alone, hours on one H100 at {SPEED[BASE]:,} windows"
-    )
-    print("of BERT-base per second; RMR and small students are counted as BERT; words per passage are not checked")
+    print(HEADING)
     for job in jobs:
         costs = Costs()
         schedule = follow(job._replace(preset=plan_preset(job.preset)).plan())
         for each in (costs, total):
             each.add(schedule, job.preset.engine.keep)
-        told = f"{costs}; {state_seeds(job.preset)}" if costs.trainings else "no trainings"
+        told = str(costs) if costs.trainings else "no trainings"
         outcome = schedule.outcomes.get("")
         failed = f"; {outcome!r}" if isinstance(outcome, Exception) and not schedule.tasks else ""
         print(f"{job}: {told}{failed}", flush=True)
-    print(f"together, each counted once: {total}")
+    print(f"together, each training counted once: {total}")
+    for text in dict.fromkeys(state_seeds(job.preset) for job in jobs):
+        print(text)
     declared = [(job.preset, papers.find_paper(job.notebook)[0]) for job in jobs]
-    sections = [getattr(preset, name) for preset, paper in declared if paper for name in paper.examples]
-    print(f"memory: {sum_memory(sections):.1f} GB for a process that reads all corpora")
-    for line in dict.fromkeys(line for settings in sections for line in list_missing(settings)):
-        print(line)
+    sections = [(name, getattr(preset, name)) for preset, paper in declared if paper for name in paper.examples]
+    print(f"memory: {sum_memory([settings for _, settings in sections]):.1f} GB for a process that reads all corpora")
+    encoders = [line for preset, paper in declared if paper for line in list_missing_encoders(preset, paper.key)]
+    corpora = [line for name, settings in sections for line in list_missing(settings, name)]
+    if missing := dict.fromkeys([*encoders, *corpora]):
+        print("missing; a run with a network fetches it, else put it where its line says:", *missing, sep="\n")
     return 0
 
 
@@ -184,7 +197,7 @@ def list_sources(settings: DatasetSettings) -> list[str]:
     return [source for source in sources if source]
 
 
-def list_missing(settings: DatasetSettings) -> list[str]:
+def list_missing(settings: DatasetSettings, section: str) -> list[str]:
     """List the corpora of a section that are not on this machine: where they come from, and where a copy belongs."""
     lines, copies = {}, {settings.named[name] for name in settings.named if find_own(settings, name)}
     for source in list_sources(settings) if settings.source == "hub" else ():
@@ -193,11 +206,31 @@ def list_missing(settings: DatasetSettings) -> list[str]:
             continue
         words = corpus.split(":") if download.files else corpus.split(":")[:1]
         name = "/".join(words)
-        urls = ", ".join(file.url for file in download.files.values()) or f"https://huggingface.co/datasets/{name}"
-        place = f"data/cache/{name}" if download.files else "the Hub's cache"
-        facts = "; ".join(filter(None, (download.size, download.licence)))
-        lines[name] = f"missing: {':'.join(words)} ({facts}): {urls}; goes to {place}, or give a folder with {name}"
+        place = f"FOLDER/{name} with -p {FOLDERS[section]} FOLDER"
+        fetch = f"hf download --repo-type dataset --revision {download.revision} --local-dir FOLDER/{name} {name}"
+        if download.files:
+            place = f"data/cache/{name}, or {place}"
+            fetch = "\n  ".join(f"{file.url} as {file_name}" for file_name, file in download.files.items())
+        lines[name] = f"{':'.join(words)} ({download.size}; licence {download.licence}): {place}\n  {fetch}"
     return [*lines.values()]
+
+
+def list_missing_encoders(preset: Preset, paper: str) -> list[str]:
+    """List the encoders of a paper that are not on this machine."""
+    from huggingface_hub import try_to_load_from_cache  # here, because few plans need it
+
+    keys = {"hrkd": ("encoder", "hrkd.mnli_student", "hrkd.reviews_student"), "mtdnn": ("encoder", "mtdnn.large")}
+    parameters: dict[str, list[str]] = {}
+    for key in keys.get(paper, ("encoder",)):
+        parameters.setdefault(attrgetter(key)(preset), []).append(f"-p {key} FOLDER")
+    lines = []
+    for encoder, of_encoder in parameters.items():
+        name, _, revision = encoder.partition("@")
+        is_local = not name or paths.find(encoder).exists()
+        if not is_local and not isinstance(try_to_load_from_cache(name, "config.json", revision=revision or None), str):
+            fetch = f"hf download {f'--revision {revision} ' * bool(revision)}{name}"
+            lines.append(f"{name}: the Hub's cache, or {' '.join(of_encoder)}\n  {fetch}")
+    return lines
 
 
 def is_here(corpus: str, download: Download) -> bool:
