@@ -4,10 +4,11 @@
     python benchmarks/soak.py --preset mini --kills 20 12_hrkd_ablation 15_mtdnn_main              (and some of mini)
 
 The notebooks, all if none is named, run once undisturbed, with one seed. Then two runs share a new folder, one of which
-takes the notebooks in reverse order. After random whiles a run, one of its workers, one of its kernels, or a run with
-all its processes is killed, and begun again. Beside them runs a third whose files may not grow beyond a size, as on a
-full disk. When both runs have come to their end, all records have to equal those of the undisturbed run. Further rounds
-follow, each in a new folder, until there were as many kills as asked for.
+takes the notebooks in reverse order; both delete what only later trainings need (engine.keep). After random whiles a
+run, one of its workers, one of its kernels, or a run with all its processes is killed, and begun again. Beside them
+runs a third whose files may not grow beyond a size, as on a full disk. When both runs have come to their end, all
+records have to equal those of the undisturbed run. Further rounds follow, each in a new folder, until there were as
+many kills as asked for.
 
 The folder stays where something differs. Run this from a checkout that nobody changes meanwhile.
 """
@@ -38,6 +39,7 @@ extends = "{preset}"
 seeds = 1
 [engine]
 processes = 2
+keep = "{keep}"
 [training]
 checkpoint_minutes = 0.02
 """
@@ -50,12 +52,13 @@ LOOK = 0.2  # seconds between two looks
 
 
 class Runs:
-    """The runs of some notebooks into one folder of results."""
+    """The runs of some notebooks, with a preset's settings, into one folder of results."""
 
-    def __init__(self, folder: Path, preset: Path, notebooks: list[str]):
-        self.folder, self.preset, self.notebooks = folder, preset, notebooks
+    def __init__(self, folder: Path, preset: str, notebooks: list[str], keep: str = "results"):
+        self.folder, self.preset, self.notebooks = folder, folder / "soak.toml", notebooks
         self.scratch = folder / "scratch"
         self.scratch.mkdir(parents=True)
+        self.preset.write_text(PRESET.format(preset=preset, keep=keep))
         self.log = folder / "log.txt"
 
     def start(self, limit: int = 0, reverse: bool = False) -> subprocess.Popen:
@@ -164,9 +167,8 @@ def disturb(runs: Runs, kills: int, counts: Counter, chance: random.Random, minu
 def soak(options: argparse.Namespace, folder: Path) -> int:
     """Compare disturbed rounds with an undisturbed run; return 0 where all records are the same."""
     chance, counts, begun = random.Random(options.seed), Counter(), time.monotonic()
-    (preset := folder / "soak.toml").write_text(PRESET.format(preset=options.preset))
     notebooks, kills, different = options.notebooks or notebook_names(), options.kills, 0
-    undisturbed = Runs(folder / "undisturbed", preset, notebooks)
+    undisturbed = Runs(folder / "undisturbed", options.preset, notebooks, keep="all")
     first = undisturbed.start()
     try:
         if first.wait():
@@ -177,7 +179,7 @@ def soak(options: argparse.Namespace, folder: Path) -> int:
     print(f"undisturbed: {time.monotonic() - begun:.0f} s", flush=True)
     while kills:
         counts["rounds"] += 1
-        runs = Runs(folder / f"round-{counts['rounds']}", preset, notebooks)
+        runs = Runs(folder / f"round-{counts['rounds']}", options.preset, notebooks)
         kills = disturb(runs, kills, counts, chance, options.minutes)
         different += same.main(undisturbed.folder / "soak", runs.folder / "soak", only=False)
     print("\n| what | number |\n|---|---|")
