@@ -34,6 +34,14 @@ def test_a_preset_is_planned_without_its_corpora(results, capsys):
     assert "bert-large" not in printed  # of other notebooks
 
 
+def test_a_plan_tells_what_is_read_from_a_folder(results, tmp_path, capsys):
+    (tmp_path / "mrqa-2019/SQuAD").mkdir(parents=True)
+    assert cli.main(["run", "--preset", "paper", "--list", "08", "-p", "data_dir", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "\nSQuAD: mrqa-2019/SQuAD, checked as mrqa-2019:SQuAD\n" in printed
+    assert "\nmrqa-2019:SQuAD (" not in printed and "\nadversarial-squad:AddSent (" in printed
+
+
 def test_passages_of_stand_ins_are_as_long_as_the_preset_states(results):
     data = planning.plan_preset(load_preset("paper")).data
     for name, words in (("SQuAD", 137), ("NewsQA", 599), ("TriviaQA", 784)):

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from helpers import engine, papers, paths
 from helpers.classification import DomainTexts, Tasks, task_sequences
 from helpers.data.downloads import find_download
-from helpers.data.folders import find_copy, find_own
+from helpers.data.folders import find_copy, find_own, state_files
 from helpers.data.planned import SCALE
 from helpers.extractive_qa import windows_of
 from helpers.presets.load import override
@@ -168,6 +168,8 @@ def list_costs(jobs: list) -> int:
     declared = [(job.preset, papers.find_paper(job.notebook)[0]) for job in jobs]
     sections = [(name, getattr(preset, name)) for preset, paper in declared if paper for name in paper.examples]
     print(f"memory: {sum_memory([settings for _, settings in sections]):.1f} GB for a process that reads all corpora")
+    for text in dict.fromkeys(state_files(settings) for _, settings in sections if settings.folder):
+        print(text)
     encoders = [line for preset, paper in declared if paper for line in list_missing_encoders(preset, paper.key)]
     corpora = [line for name, settings in sections for line in list_missing(settings, name)]
     if missing := dict.fromkeys([*encoders, *corpora]):
