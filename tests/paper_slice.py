@@ -48,8 +48,11 @@ max_question = 16
 
 [training]
 batch_size = 4
-epochs = 0.25
+epochs = 0.05
 evaluations = 1
+
+[papers.hrkd]
+"training.epochs" = 0.25
 
 [engine]
 threads = 1
@@ -65,7 +68,7 @@ letter_width = 4
 hidden = 4
 blocks = 2
 batch_size = 8
-epochs = 0.1
+epochs = 0.05
 
 [a2d]
 members = 2
@@ -82,7 +85,7 @@ mnli_student = ""
 reviews_student = ""
 student_layers = 1
 mnli_epochs = 0.25
-reviews_epochs = 0.25
+reviews_epochs = 0.05
 heads = 2
 graph_width = 4
 shares = [0.5]
@@ -90,7 +93,7 @@ shares = [0.5]
 [mtdnn_kd]
 models = 2
 members = 2
-tuning_epochs = 0.1
+tuning_epochs = 0.05
 
 [mtdnn]
 question_probs = [0.8]
@@ -257,14 +260,23 @@ def write_slice(folder: Path) -> Path:
 
 
 def main(folder: Path) -> int:
-    """Write the slice, and run notebooks 00 to 17 on it; return the exit status."""
-    preset, project = write_slice(folder), folder / "project"
+    """Write the slice, and run notebooks 00 to 17 on it; return the exit status.
+
+    Two runs share the folder of results, with a core each: one begins with the first notebook, the other with the last.
+    """
+    corpora, project = folder / "corpora", folder / "project"
+    preset = write_slice(corpora)
     for name in ("helpers", "notebooks", "data/mini"):  # a copy with a cache and results of its own
         shutil.copytree(paths.ROOT / name, project / name)
-    numbers, own = [f"{number:02}" for number in range(18)], {"HF_DATASETS_CACHE": str(folder / "hub")}
-    parameters = [word for name in FOLDERS for word in ("-p", name, str(folder))]
-    command = [sys.executable, "-m", "helpers", "run", *numbers, "--preset", str(preset), *parameters]
-    return subprocess.run(command, cwd=project, env={**os.environ, "PYTHONPATH": str(project), **own}).returncode
+    parameters = [word for name in FOLDERS for word in ("-p", name, str(corpora))]
+    command = [sys.executable, "-m", "helpers", "run", "--preset", str(preset), *parameters]
+    environment = {"PYTHONPATH": str(project), "HF_DATASETS_CACHE": str(folder / "hub")}
+    environment |= {"HELPERS_PROCESSES": "1", "OMP_NUM_THREADS": "1"}
+    forward, backward = [f"{number:02}" for number in range(17)], [f"{number:02}" for number in reversed(range(18))]
+    runs = [
+        subprocess.Popen([*command, *order], cwd=project, env=os.environ | environment) for order in (forward, backward)
+    ]
+    return int(any([run.wait() for run in runs]))
 
 
 if __name__ == "__main__":
