@@ -28,6 +28,7 @@ from helpers.papers.a2d.losses import joint_loss
 from helpers.papers.shared import Models
 from helpers.papers.your_domains import comparison, tables, teachers, teaching
 from helpers.presets.schema import UnlabelledSettings
+from helpers.training import StoredTeacher
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
 NOTEBOOK = "18_your_domains"
@@ -98,6 +99,18 @@ def test_a_teacher_with_the_student_s_tokenizer_teaches_exactly_as_a_stored_ense
         batch = batches.at(0, multiple=96)
         losses.append(joint_loss(output, batch, weights={"CE": 1.0, "KD": 4.0}, temperature=2.0)["KD"])
     assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-6) and losses[0] > 1
+
+
+def test_a_teacher_that_is_sure_of_every_answer_teaches_what_the_labels_teach(preset):
+    training = teaching.taught_training(preset, 0, labelled_alone=True)
+    windows = windows_of(preset, ["news"], "train")
+    sides = {side: torch.zeros(int(windows.lengths_W.sum())) for side in SIDES}
+    for side, values in sides.items():
+        values[torch.from_numpy(windows.offsets_W + windows.labels[side])] = 1
+    batch = Batches(windows, [np.arange(len(windows))], [StoredTeacher(windows, sides)]).at(0)
+    logits = torch.randn(2, *batch["input_ids"].shape, generator=torch.Generator().manual_seed(0))
+    terms = training.loss(SimpleNamespace(start_logits=logits[0], end_logits=logits[1]), batch)
+    assert terms["KD"].item() == pytest.approx(terms["CE"].item(), rel=1e-6) and terms["CE"] > 1
 
 
 def test_a_teacher_of_another_tokenizer_gives_distributions_on_the_student_s_windows(preset, readers):

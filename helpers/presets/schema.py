@@ -374,6 +374,7 @@ class Preset(Settings):
     encoder: str  # folder (absolute, or from the repository's root) or Hub name
     random_layers: NonNegativeInt = 0  # more than 0: that many layers with random weights instead
     teacher: str = ""  # trained readers that teach: folders or Hub names, separated by spaces
+    teacher_temperature: PositiveFloat = 1.0  # of what they teach; its square weighs it beside the answers
     # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
     warmup_data: str = ""
     warmup_size: NonNegativeInt = 0  # of its training questions; 0: all

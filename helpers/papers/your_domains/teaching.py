@@ -73,9 +73,10 @@ def untaught_training(preset: Preset, seed: int) -> Training:
 def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> Training:
     """Return the training of Mix's student by the preset's teachers: on answers where there are some, and on theirs.
 
-    The loss is A2D's without attention and confusing answers. ``preset`` is that of the seed.
+    The loss is A2D's without attention and confusing answers, at ``teacher_temperature``. ``preset`` is that of the
+    seed.
     """
-    mix, tau, teachers = untaught_training(preset, seed), preset.a2d.temperature, list_teachers(preset)
+    mix, tau, teachers = untaught_training(preset, seed), preset.teacher_temperature, list_teachers(preset)
     unlabelled = [] if labelled_alone else load_unlabelled(preset.data).examples
     outputs = [
         TeacherOutputs(
@@ -145,7 +146,7 @@ def score_teacher(preset: Preset) -> Plan:
         "baselines": [UNTAUGHT],
         "claims": [shared.state_better(TAUGHT, row, "beats", control=True) for row in rows],
         "notes": state_teaching(models),
-        "settings": {"a2d": preset.a2d, "data": preset.data},
+        "settings": {"data": preset.data},
         "training_seconds": models.seconds,
     }
 
