@@ -41,6 +41,7 @@ from helpers.training import Logits, Outputs, Training, predict
 MAX_WINDOW = 384  # tokens of a window, where the model reads as many
 OVERLAP = 128  # tokens that neighbouring windows share, at most half of them
 MAX_ANSWER = 15  # tokens
+PAIRED = 100  # highest starts and ends that are paired; the pipeline paired all, of which the rest is next to nothing
 
 
 class TrainedReader:
@@ -82,9 +83,12 @@ class TrainedReader:
             return self.answer([question], [passage], no_answer=no_answer)[0]
         return self.answer_all(_make_examples(question, passage), no_answer=no_answer)
 
-    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None, **limits: int) -> list[Prediction]:
-        """Answer each example's question, in their order. ``limits`` other than the reader's are as in `decode`."""
-        windows = make_windows(examples, self.tokenizer, **self.windows)
+    def answer_all(self, examples: list[Example], *, no_answer: bool | None = None) -> list[Prediction]:
+        """Answer each example's question, in their order."""
+        return self._answer_windows(make_windows(examples, self.tokenizer, **self.windows), no_answer)
+
+    def _answer_windows(self, windows: Windows, no_answer: bool | None, **limits: int) -> list[Prediction]:
+        # Answers the question of each example. ``limits`` other than the reader's are as in `decode`.
         logits = predict(self.model, windows, precision=self.precision)
         if self.by_window:
             logits = ensemble_log_probs(windows, [leave_out_questions(windows, logits)])
@@ -118,21 +122,28 @@ class TrainedReader:
         questions = [question] if is_single else question
         contexts = [context] * len(questions) if isinstance(context, str) and _is_list(questions) else context
         examples = _make_examples(questions, contexts)
-        limits = {"n_best": max(self.answers.n_best, 2 * top_k + 10)} if self.by_window else {}
+        most = 2 * top_k + 10  # spans of a window that the pipeline looked at
+        limits = {"n_best": max(PAIRED, most)} if self.by_window else {}
         if max_answer_len is not None:
             limits["max_answer_tokens"] = max_answer_len
-        predictions = self.answer_all(examples, no_answer=handle_impossible_answer, **limits)
+        windows = make_windows(examples, self.tokenizer, **self.windows)
+        predictions = self._answer_windows(windows, handle_impossible_answer, **limits)
+        spans_E = most * np.bincount(windows.example_W, minlength=len(examples))
         tokenise = self.tokenizer.backend_tokenizer.encode
         results = []
-        for example, prediction in zip(examples, predictions, strict=True):
+        for example, prediction, spans in zip(examples, predictions, spans_E.tolist(), strict=True):
             words = tokenise(example.context, add_special_tokens=False) if align_to_words else None
-            answers = self._list_answers(prediction, example.context, words)
+            answers = self._list_answers(prediction, example.context, words, spans)
             results.append(answers[:top_k] if top_k > 1 else answers[0])
         return results[0] if is_single else results
 
-    def _list_answers(self, prediction: Prediction, context: str, words: Encoding | None) -> list[dict]:
-        # Lists the distinct answers, best first, case aside. ``words`` are those of the context to align to.
+    def _list_answers(self, prediction: Prediction, context: str, words: Encoding | None, spans: int) -> list[dict]:
+        # Lists the distinct answers, best first, case aside. ``words`` are those of the context to align to. Of another
+        # model the best ``spans`` count, and "no answer".
         candidates = sorted(prediction.n_best, key=lambda candidate: candidate.span != prediction.span)
+        if self.by_window:
+            with_span = [candidate for candidate in prediction.n_best if candidate.span]
+            candidates = with_span[:spans] + [candidate for candidate in candidates if not candidate.span]
         answers: dict[str, dict] = {}
         for _, span, score, probability in candidates:
             begin, end = _align(*span, words) if span and words else span or (0, 0)

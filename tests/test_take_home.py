@@ -157,10 +157,10 @@ def test_a_reader_computes_in_the_precision_of_its_training(folder, examples, tm
 
 @pytest.fixture(scope="module")
 def foreign(tmp_path_factory):
-    """An untrained reader, sure of itself, whose configuration says nothing of this package."""
+    """An untrained reader whose configuration says nothing of this package."""
     place = tmp_path_factory.mktemp("foreign")
     model = load_encoder("data/mini", seed=3)
-    torch.nn.init.normal_(model.qa_outputs.weight, std=0.5, generator=torch.Generator().manual_seed(3))
+    torch.nn.init.normal_(model.qa_outputs.weight, std=0.3, generator=torch.Generator().manual_seed(3))
     save_encoder(model, load_tokenizer("data/mini"), place)
     return place
 
@@ -203,17 +203,20 @@ def pipeline_answers(folder, question, context, *, top_k=1, impossible=False, lo
     return sorted(answers.values(), key=lambda answer: -answer["score"])[:top_k]
 
 
+@pytest.mark.parametrize("top_k", [2, 9])
 @pytest.mark.parametrize("repeated", [1, 12], ids=["one window", "windows"])
-def test_another_model_answers_as_in_transformers_pipeline(foreign, examples, repeated):
+def test_another_model_answers_as_in_transformers_pipeline(foreign, examples, repeated, top_k):
     reader = helpers.load_reader(foreign)
     for example in examples:
         context = " ".join([example.context] * repeated)
-        answers = reader(question=example.question, context=context, top_k=2, handle_impossible_answer=True)
-        expected = pipeline_answers(foreign, example.question, context, top_k=2, impossible=True)
+        answers = reader(question=example.question, context=context, top_k=top_k, handle_impossible_answer=True)
+        expected = pipeline_answers(foreign, example.question, context, top_k=top_k, impossible=True)
+        if repeated > 1:  # scores of equal texts add up nearly as theirs, so later ones change places
+            answers, expected = answers[:2], expected[:2]
         for answer, other in zip(answers, expected, strict=True):
             place = {} if repeated == 1 else {side: answer[side] for side in ("start", "end")}  # theirs is the first
             assert answer == other | place | {
-                "score": pytest.approx(other["score"], abs=1e-3 if repeated == 1 else 0.05)
+                "score": pytest.approx(other["score"], abs=1e-5 if repeated == 1 else 0.05)
             }
             assert context[answer["start"] : answer["end"]] == answer["answer"]
 
