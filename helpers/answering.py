@@ -43,6 +43,8 @@ OVERLAP = 128  # tokens that neighbouring windows share, at most half of them
 MAX_ANSWER = 15  # tokens
 PAIRED = 100  # highest starts and ends that are paired; the pipeline paired all, of which the rest is next to nothing
 
+BATCHES = {"cuda": 64, "cpu": 8}  # windows of like length at once; padding costs a CPU more than small batches do
+
 
 class TrainedReader:
     """A trained reader that answers questions; `load_reader` makes one.
@@ -89,7 +91,8 @@ class TrainedReader:
 
     def _answer_windows(self, windows: Windows, no_answer: bool | None, **limits: int) -> list[Prediction]:
         # Answers the question of each example. ``limits`` other than the reader's are as in `decode`.
-        logits = predict(self.model, windows, precision=self.precision)
+        batch_size = BATCHES[training_device().type]
+        logits = predict(self.model, windows, precision=self.precision, batch_size=batch_size)
         if self.by_window:
             logits = ensemble_log_probs(windows, [leave_out_questions(windows, logits)])
         limits = {"n_best": self.answers.n_best, "max_answer_tokens": self.answers.max_tokens} | limits

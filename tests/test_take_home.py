@@ -146,7 +146,12 @@ def test_a_reader_computes_in_the_precision_of_its_training(folder, examples, tm
     model.config.precision = "bf16"
     save_encoder(model, load_tokenizer(str(folder)), tmp_path / "reader")
     precisions, predict = [], answering.predict
-    monkeypatch.setattr(answering, "predict", lambda *some, precision: precisions.append(precision) or predict(*some))
+
+    def note_precision(*some, precision, **options):
+        precisions.append(precision)
+        return predict(*some, **options)
+
+    monkeypatch.setattr(answering, "predict", note_precision)
     for place in (folder, tmp_path / "reader"):
         helpers.load_reader(place).answer(examples[0].question, examples[0].context)
     assert precisions == ["fp32", "bf16"]
