@@ -76,6 +76,9 @@ def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> 
     The loss is A2D's without attention and confusing answers, at ``teacher_temperature``. ``preset`` is that of the
     seed.
     """
+    # A higher temperature asks for larger logits, which few steps do not reach: in the miniature world validation F1 of
+    # students at 1, 2, 4 and 8 is 76.2, 72.4, 65.5 and 68.1 after 112 steps (without a teacher 76.3), and 89.4, 91.6, -
+    # and 84.1 after 225 (89.2).
     mix, tau, teachers = untaught_training(preset, seed), preset.teacher_temperature, list_teachers(preset)
     unlabelled = [] if labelled_alone else load_unlabelled(preset.data).examples
     outputs = [
