@@ -102,7 +102,7 @@ def test_a_teacher_with_the_student_s_tokenizer_teaches_exactly_as_a_stored_ense
 
 
 def test_a_teacher_that_is_sure_of_every_answer_teaches_what_the_labels_teach(preset):
-    training = teaching.taught_training(preset, 0, labelled_alone=True)
+    training = teaching.taught_training(preset, 0)
     windows = windows_of(preset, ["news"], "train")
     sides = {side: torch.zeros(int(windows.lengths_W.sum())) for side in SIDES}
     for side, values in sides.items():
@@ -163,8 +163,6 @@ def test_answers_are_not_read_and_those_in_files_are_counted(tmp_path):
 
 def test_questions_without_answers_weigh_nothing_in_the_likelihood(preset):
     training = teaching.taught_training(preset, 0)
-    alone = teaching.taught_training(preset, 0, labelled_alone=True)
-    assert training.key != alone.key and alone.data == teaching.untaught_training(preset, 0).data
     batches = training.data.batches(preset, training.optim, 0)
     labelled = sum(len(windows_of(preset, [name], "train")) for name in ("news", "trivia"))
     weight_W = batches.sequences.labels["weight"]
@@ -179,6 +177,9 @@ def test_questions_without_answers_weigh_nothing_in_the_likelihood(preset):
     unlabelled = Batches(batches.sequences, [np.flatnonzero(weight_W == 0)[:4]]).at(0)
     output = model(**{name: unlabelled[name] for name in ("input_ids", "attention_mask", "token_type_ids")})
     assert likelihood(output, unlabelled)["likelihood"] == 0
+    longer, mix = teaching.longer_training(preset, 0), teaching.untaught_training(preset, 0)
+    steps = [len(one.batches()) for one in (mix, longer)]
+    assert steps[0] < steps[1] == pytest.approx(len(batches), abs=1)
 
 
 def test_the_table_has_teacher_and_students_with_sizes_and_times(preset):
@@ -187,7 +188,7 @@ def test_the_table_has_teacher_and_students_with_sizes_and_times(preset):
     parts = engine.run(teaching.table(models), preset.engine)
     record = Session(preset, {}, "mine").save("imm/your_teacher", **parts)
     f1, em, size, time = record.by_metric()
-    assert f1.rows == ["Teacher", "Mix", "Taught", "Taught, labelled questions alone"] and f1.unit == "F1"
+    assert f1.rows == ["Teacher", "Mix", "Taught", "Mix, as many steps"] and f1.unit == "F1"
     assert f1.columns == em.columns == ["news", "trivia"]
     assert {score.value > 0 for score in (*size.scores, *time.scores)} == {True}
     assert [metric.unit for metric in (size, time)] == ["million parameters", "ms per question"]

@@ -1,6 +1,7 @@
 """Students of teachers from elsewhere, on questions with answers and without, beside those teachers."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -31,7 +32,7 @@ from helpers.sequences import Windows
 from helpers.task import Plan
 from helpers.training import Training
 
-TEACHER, UNTAUGHT, TAUGHT, LABELLED_ALONE = "Teacher", "Mix", "Taught", "Taught, labelled questions alone"
+TEACHER, UNTAUGHT, TAUGHT, LONGER = "Teacher", "Mix", "Taught", "Mix, as many steps"
 TIMED = 50  # questions that a reader is timed on
 MILLISECONDS, SIZE = "ms per question", "million parameters"
 
@@ -70,7 +71,19 @@ def untaught_training(preset: Preset, seed: int) -> Training:
     return imm_algorithm.reader_training(preset, seed, UNTAUGHT, names, names, stages=1)
 
 
-def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> Training:
+def longer_training(preset: Preset, seed: int) -> Training:
+    """Return Mix's training with about as many steps as the taught one, which has the unlabelled questions too."""
+    mix = untaught_training(preset, seed)
+    labelled = Counter({name: len(load(preset.data, name).train) for name in mix.data.names})
+    every = labelled + Counter(
+        {name: len(questions) for name, questions in load_unlabelled(preset.data).examples.items()}
+    )
+    # Domains are up-sampled to the largest.
+    times = len(every) * max(every.values()) / (len(labelled) * max(labelled.values()))
+    return replace(mix, label=f"{LONGER}, seed {seed}", data=replace(mix.data, times=times))
+
+
+def taught_training(preset: Preset, seed: int) -> Training:
     """Return the training of Mix's student by the preset's teachers: on answers where there are some, and on theirs.
 
     The loss is A2D's without attention and confusing answers, at ``teacher_temperature``. ``preset`` is that of the
@@ -80,7 +93,7 @@ def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> 
     # students at 1, 2, 4 and 8 is 76.2, 72.4, 65.5 and 68.1 after 112 steps (without a teacher 76.3), and 89.4, 91.6, -
     # and 84.1 after 225 (89.2).
     mix, tau, teachers = untaught_training(preset, seed), preset.teacher_temperature, list_teachers(preset)
-    unlabelled = [] if labelled_alone else load_unlabelled(preset.data).examples
+    unlabelled = load_unlabelled(preset.data).examples
     outputs = [
         TeacherOutputs(
             preset=preset,
@@ -95,7 +108,7 @@ def taught_training(preset: Preset, seed: int, labelled_alone: bool = False) -> 
     ]
     return replace(
         mix,
-        label=f"{LABELLED_ALONE if labelled_alone else TAUGHT}, seed {seed}",
+        label=f"{TAUGHT}, seed {seed}",
         data=PartlyLabelled(**vars(mix.data)) if unlabelled else mix.data,
         loss=partial(joint_loss, weights={"CE": 1.0, "KD": tau**2}, temperature=tau),
         teacher=StoredTeachers(tuple(outputs)),
@@ -108,13 +121,13 @@ def taught(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
 
 
 def collect_students(preset: Preset) -> Models:
-    """Return the student without the teacher, with it, and with it on labelled questions alone if there are others."""
+    """Return the student without the teacher and with it; where unlabelled questions add steps, also without it as long."""
     models = Models(preset)
     for seed in preset.seed_numbers:
         drawn = preset.for_seed(seed)
         rows = {UNTAUGHT: untaught_training(drawn, seed), TAUGHT: taught_training(drawn, seed)}
         if preset.data.unlabelled:
-            rows[LABELLED_ALONE] = taught_training(drawn, seed, labelled_alone=True)
+            rows[LONGER] = longer_training(drawn, seed)
         for row, training in rows.items():
             models.add(row, seed, dict.fromkeys(preset.data.domains, training))
     return models
