@@ -121,7 +121,7 @@ def taught(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
 
 
 def collect_students(preset: Preset) -> Models:
-    """Return the student without the teacher and with it; where unlabelled questions add steps, also without it as long."""
+    """Return the student without the teacher and with it; with unlabelled questions also without, for as many steps."""
     models = Models(preset)
     for seed in preset.seed_numbers:
         drawn = preset.for_seed(seed)
