@@ -300,6 +300,13 @@ def test_what_a_parameter_sets_is_read_from_the_call_of_start(notebook, name, ke
     assert parameters_of(notebook)[name].key == key
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=attrgetter("stem"))
+def test_no_cell_asks_for_a_seed_that_a_run_from_another_on_has_not_trained(path):
+    cells = nbformat.read(path, as_version=4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    assert not re.search(r"for_seed\(\d|_trainings?\([^()]*, \d", code)
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_notebook_that_trains_has_rate_epochs_and_batch_size(path):
     keys_of_parameters = {parameter.key for parameter in parameters_of(path.stem).values()}
