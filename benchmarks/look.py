@@ -53,7 +53,7 @@ def look(preset):
     # Of the passage only the sentences with an answer
     shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if (old and old in part) or new in part]
     lines += ["", *textwrap.wrap(f"Passage ({domain}): ... {' ... '.join(shown)}", 88), f"Question: {example.question}"]
-    return [*lines, f"The reader of {domain}: {old or '(no answer)'}", f"Distilled: {new}"]
+    return [*lines, f"The reader of {domain}: {textwrap.shorten(old, 40) or '(no answer)'}", f"Distilled: {new}"]
 
 
 def state_study() -> dict[str, str]:

@@ -93,6 +93,8 @@ def answer_f1(example: Example, text: str, *, no_answer: bool = False) -> float:
 
 
 def _references(answers: Sequence[str], no_answer: bool, normalize: Normalizer) -> list[str]:
+    if isinstance(answers, str):
+        raise TypeError(f"answers: expected a list of texts, found {answers!r}; write [{answers!r}]")
     return [reference for reference in map(normalize, answers) if reference or not no_answer] or [""]
 
 

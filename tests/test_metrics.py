@@ -297,3 +297,8 @@ def test_free_answers_need_references():
         score_free_answers(["a", "b"], [["a"], []])
     with pytest.raises(DataError, match="1 answers for 2 questions"):
         score_free_answers(["a"], [["a"], ["b"]])
+
+
+def test_a_text_in_place_of_a_list_of_answers_is_refused():
+    with pytest.raises(TypeError, match=r"expected a list of texts, found 'Ada Bell'; write \['Ada Bell'\]"):
+        f1("Ada", "Ada Bell")

@@ -294,11 +294,11 @@ def test_what_to_use_is_what_a_record_supports(results):
     ]
     card = SimpleNamespace(key="imm", exhibits=())
     (line,) = findings.show_advice([card], cases).reset_index().to_dict("records")
-    assert line["gain"] == "+5.0 ± 1.2 F1 over A (lab/imm/your_domains)" and (line["train"], line["trainings"]) == (
+    assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains) over A" and (line["train"], line["trainings"]) == (
         "b",
         "5",
     )
-    assert line["did not help"] == "c: +0.0 ± 2.0 F1 over A (undecided, study/imm/table1)"
+    assert line["not shown to help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1) over A"
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

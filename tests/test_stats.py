@@ -198,6 +198,8 @@ def test_claims_that_a_regime_cannot_test_have_no_verdict_and_are_in_no_family()
     assert [each.outcome for each in alone] == [SUPPORTED] and alone == beside
     (left,) = stats.judge(other.model_copy(update={"untested": reason}), [tested])
     assert (left.outcome, left.p, left.is_repeated) == (UNTESTED, None, False)
+    both = [each.model_copy(update={"untested": reason}) for each in (tested, other)]
+    assert [verdict.is_repeated for verdicts in stats.judge_all(both) for verdict in verdicts] == [False, True]
     assert left.estimate.mean == pytest.approx(alone[0].estimate.mean)
 
 

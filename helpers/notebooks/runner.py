@@ -158,14 +158,14 @@ def fingerprint_of(job: Job) -> str:
     return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
 
 
-def run_notebooks(names: list[str], parameters: dict[str, object], *, force: bool = False) -> int:
+def run_notebooks(names: list[str], parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
     that is done already is skipped, unless ``force``. One that fails does not stop the others.
     """
     outcomes: dict[str, str] = {}
-    jobs = select_jobs(names, parameters)
+    jobs = select_jobs(names, parameters or {})
     for job in jobs:
         if reason := job.card.left_out(job.preset):
             outcomes[str(job)] = f"left out, as {reason}"
@@ -212,8 +212,9 @@ def compare_with_committed(run_name: str) -> list[str]:
 def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
     """Print for each notebook how many of its trainings and answers are done, as far as its plans are known.
 
-    Of notebooks whose corpora are not there yet, print what they will cost.
+    Of notebooks whose corpora are not there yet, print what they will cost. Returns 1 if a plan failed, else 0.
     """
+    has_failed = False
     jobs = select_jobs(names, parameters)
     if any(section.source == "hub" for job in jobs for section in job.folders):
         from helpers.notebooks import planning  # here, because few presets need it
@@ -226,8 +227,10 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
             left, value = len(schedule.pending), schedule.outcomes.get("")
             more = ", and what follows from their results" if left else ""
             state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
-            print(f"{job}: {describe_error(value) if isinstance(value, Exception) else state}")
-    return 0
+            failed = isinstance(value, Exception)
+            has_failed |= failed
+            print(f"{job}: {describe_error(value) if failed else state}")
+    return int(has_failed)
 
 
 def execute(job: Job, force: bool) -> str:

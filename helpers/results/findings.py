@@ -4,7 +4,7 @@ All is computed from stored records and their verdicts.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- 
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
     "±: 95 % interval over seeds. *Undecided*: not significant once several tests are corrected for, even where an "
-    f"interval excludes 0. *{stats.SMALLER.capitalize()}*: significantly; any gain is undecided. "
-    f"*{stats.UNTESTED.capitalize()}*, and all claims: [results](results/README.md)."
+    f"interval excludes 0. *{stats.SMALLER.capitalize()}*: significantly below the paper's number, perhaps no gain. "
+    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show the effect ([why, and all claims](results/README.md))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 MOST_ROWS = 2  # of a situation in README; the notebook has all
-COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "did not help"]
+COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 
@@ -113,10 +113,10 @@ def drop_unit(difference: str) -> str:
 def recommend(
     findings: Findings, papers: Sequence[Any], advice: Sequence[Any], in_readme: bool = False
 ) -> pd.DataFrame:
-    """Tabulate what to train by situation, for what is supported in some preset: its gain, cost, and what did not help.
+    """Tabulate what to train by situation: for what is supported in some preset its gain and cost, and what is not.
 
-    Each gain has its record. Methods for the situation that are supported nowhere did not help; README has their names
-    alone. Records with earlier settings recommend nothing.
+    Each gain has its record. Of methods that are supported nowhere README has the names alone. Records with earlier
+    settings recommend nothing.
     """
     lines, failures = [], {}
     judged = [
@@ -129,7 +129,7 @@ def recommend(
     for each in advice:
         pairs = find_pairs(judged, each.exhibit, each.rows)
         equal = {record.preset: (record, v) for record, v in find_pairs(judged, each.equal_steps, each.rows)}
-        gains = "; ".join(state_gain(*pair, equal.get(pair[0].preset), in_readme) for pair in pairs)
+        gains = state_gains(pairs, equal, in_readme)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
@@ -137,14 +137,14 @@ def recommend(
         elif pairs:
             failures.setdefault(each.situation, []).append(each.train + f": {gains}" * (not in_readme))
     for line in lines:
-        line["did not help"] = "; ".join(failures.pop(line["situation"], []))
+        line["not shown to help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
-        lines.append({"situation": situation, "train": "a plain model", "did not help": "; ".join(texts)})
+        lines.append({"situation": situation, "train": "a plain model", "not shown to help": "; ".join(texts)})
     return pd.DataFrame(lines, columns=COLUMNS).fillna("").sort_values("situation", kind="stable")
 
 
 def find_pairs(judged: Iterable[Judged], exhibit: str, rows: Sequence[Sequence[str]]) -> Pairs:
-    """Find the plain differences that rows of an `Advice` name in records of an exhibit, at most one in each."""
+    """Find the plain differences that rows of an `Advice` name in records of an exhibit."""
     pairs = []
     for record, verdicts in judged:
         for verdict in verdicts if record.artefact == exhibit else ():
@@ -154,27 +154,32 @@ def find_pairs(judged: Iterable[Judged], exhibit: str, rows: Sequence[Sequence[s
                 continue
             if any(names[: len(row)] == tuple(row) for row in rows):
                 pairs.append((record, verdict))
-                break
     return pairs
 
 
-def state_gain(record: Record, verdict: Verdict, equal: tuple[Record, Verdict] | None, in_readme: bool) -> str:
-    """Return our difference with its interval, baseline and record, and the verdict where it is none of success.
+def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> str:
+    """Return our differences with intervals, records and baselines, and verdicts where they are none of success.
 
-    Behind it stands the difference with ``equal`` steps, where there is one. README has no unit, and links to the
-    record.
+    Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
+    to reports.
     """
-    gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-    outcome = "" if verdict.outcome in SUCCESSES else f"{verdict.outcome}, "
-    if in_readme:
-        gain, place = drop_unit(gain), f"[{record.preset}](results/{record.preset}/report.html)"
-    control = f"; with equal steps {drop_unit(report.state_verdict(*equal, short=True)[2])}" if equal else ""
-    baseline = figures.readable(verdict.claim.below).partition(" (")[0]
-    return f"{gain} over {baseline} ({outcome}{place}{control})"
+    texts = []
+    for record, verdict in pairs:
+        gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
+        if in_readme:
+            gain, place = drop_unit(gain), f"[{record.preset}](results/{record.preset}/report.html)"
+        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
+        if control := equal.get(record.preset):
+            notes.append(f"with equal steps {drop_unit(report.state_verdict(*control, short=True)[2])}")
+        texts.append((f"{gain} ({', '.join(notes)})", figures.readable(verdict.claim.below).partition(" (")[0]))
+    baselines = dict.fromkeys(baseline for _, baseline in texts)
+    return "; ".join(
+        f"{'; '.join(text for text, of_text in texts if of_text == baseline)} over {baseline}" for baseline in baselines
+    )
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what to use as a Markdown table with links to records; what did not help by name alone."""
+    """Return what to use as a Markdown table with links to reports; what is not shown to help by name alone."""
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
@@ -217,7 +222,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
             lines += [f"![{first.title}]({first.preset}/{first.artefact}.svg)", "", scores_of(first)]
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
         lines += ["", "The paper's claims with a number; the reports have the others, and our controls:", ""]
-        lines += [tabulate_verdicts(numbered), *state_reasons(numbered)]
+        lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered)]
     return "\n".join(lines) + "\n"
 
 
@@ -237,12 +242,13 @@ def scores_of(record: Record) -> str:
     return to_markdown(frame.reset_index(names=frame.attrs["caption"]))
 
 
-def tabulate_verdicts(pairs: Pairs) -> str:
-    """Return the verdicts on claims as a Markdown table with a column per preset."""
+def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
+    """Return the verdicts on claims as a Markdown table with a column per preset; "†" marks earlier settings."""
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for record, verdict in pairs:
         reported = report.state_verdict(record, verdict)[1] or "no number"
         row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": "", "the paper": reported})
         row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
-        row[record.preset] = brief(record, verdict, False)
-    return to_markdown(pd.DataFrame(rows.values()).fillna(""))
+        row[record.preset] = brief(record, verdict, False) + " †" * bool(report.state_earlier_settings(record, paper))
+    table = to_markdown(pd.DataFrame(rows.values()).fillna(""))
+    return f"{table}\n\n† made with earlier settings, which the report names" if "†" in table else table

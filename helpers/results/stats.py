@@ -187,7 +187,8 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
     """
     outcomes = [[decide(record, claim) for claim in record.claims] for record in paper]
     tested = iter(judge_tested([test for tests in outcomes for test in tests if not is_untested(test)]))
-    return [[leave_untested(test) if is_untested(test) else next(tested) for test in tests] for tests in outcomes]
+    left = iter(leave_untested([test for tests in outcomes for test in tests if is_untested(test)]))
+    return [[next(left if is_untested(test) else tested) for test in tests] for tests in outcomes]
 
 
 def is_untested(test: TestOutcome) -> bool:
@@ -195,9 +196,13 @@ def is_untested(test: TestOutcome) -> bool:
     return bool(test.record.untested) and not test.claim.control
 
 
-def leave_untested(test: TestOutcome) -> Verdict:
-    """Return a claim's estimate without a verdict on it."""
-    return Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, False)
+def leave_untested(tests: Sequence[TestOutcome]) -> list[Verdict]:
+    """Return the estimates of claims without verdicts on them."""
+    first = find_first(tests)
+    return [
+        Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, first[number] != number)
+        for number, test in enumerate(tests)
+    ]
 
 
 def judge_tested(tests: Sequence[TestOutcome]) -> list[Verdict]:

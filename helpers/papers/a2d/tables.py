@@ -115,6 +115,7 @@ def state_claims(kinds: Sequence[Kind], columns: Iterable[str]) -> list[Claim]:
             share = papers.printed_gap("a2d/table1", "RMR + A2D", "RMR", column)
             share /= papers.printed_gap("a2d/table1", "RMR (E)", "RMR", column)
             more = {"than": [ensemble, kind], "share": True, "printed": round(100 * share, 1), "beside": not is_control}
+            more["printed_for"] = "with RMR" * (kind == "BERT")
         else:
             text = f"{student} gains more over {kind} on {column} than on clean questions"
             more = {"than": [student, kind], "than_columns": ["clean"]}
