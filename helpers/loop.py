@@ -21,8 +21,8 @@ from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.models.encoders import inputs_of
 from helpers.presets.schema import TrainingSettings
-from helpers.progress import PROGRESS
 from helpers.sequences import Sequences, collate
+from helpers.task import PROGRESS
 
 READ_EVERY = 50  # steps: reading a loss waits for the device
 TOLD_EVERY = 5.0  # seconds between two notes of the progress, beside the checkpoint

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from tqdm.auto import tqdm
 
 from helpers.errors import UserError
-from helpers.task import Task
+from helpers.task import PROGRESS, Task
 
-PROGRESS = "progress.txt"  # of a training at work: its first step in this run, those done, all, and seconds
 REPORTED = 60.0  # seconds between two lines on progress where there is no bar
 REFRESHED = 1.0  # seconds between two looks at what is at work where there is one
 FEWEST_STEPS = 10  # steps whose time says something of a training's speed

@@ -23,6 +23,7 @@ from helpers.files import file_fingerprint, fingerprint, follow_umask, unwritten
 from helpers.presets.schema import Preset
 
 RESULT = "result.json"
+PROGRESS = "progress.txt"  # of a training at work: its first step in this run, those done, all, and seconds
 FREED = "freed"  # stands beside a result whose files were deleted
 Plan = Generator["Iterable[Task] | Spent | dict[Hashable, Plan]", "dict | None", object]
 

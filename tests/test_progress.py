@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from conftest import plan_of
 
-from helpers import engine, loop, progress
+from helpers import engine, loop, progress, task
 from helpers.extractive_qa import count_steps
 from helpers.papers.imm.algorithm import reader_training
 from helpers.presets.load import load_preset
@@ -30,7 +30,7 @@ def progress_of(trainings, room=2):
 
 def write_steps(training, first, done, steps, seconds):
     training.folder.mkdir(parents=True, exist_ok=True)
-    (training.folder / progress.PROGRESS).write_text(f"{first} {done} {steps} {seconds}")
+    (training.folder / task.PROGRESS).write_text(f"{first} {done} {steps} {seconds}")
 
 
 def test_what_there_is_to_train_is_counted_without_a_tokenizer(trainings):
@@ -70,7 +70,7 @@ def test_a_training_that_ends_counts_all_its_time(trainings, monkeypatch):
     monkeypatch.setattr(type(news), "is_done", lambda self: True)
     about.end(news)
     assert about.speeds == [100 / 50] and about.exact == {news.key: 100}
-    assert not (news.folder / progress.PROGRESS).exists() and about.begun == {}
+    assert not (news.folder / task.PROGRESS).exists() and about.begun == {}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_training_tells_its_steps_while_it_runs_and_leaves_nothing(trainings, 
     engine.run(plan_of(trainings[0]), HERE)
     steps = trainings[0].result()["steps"]
     first, done, of, _ = told[-1][1].split()
-    file = trainings[0].folder / progress.PROGRESS
+    file = trainings[0].folder / task.PROGRESS
     assert told[-1][0] == file and (int(first), int(done), int(of)) == (0, steps, steps)
     assert not file.exists()
     assert capsys.readouterr().err.startswith("1 training to do, at least ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter
@@ -32,6 +32,7 @@ BYTES_OF_TOKEN = 4  # start and end logits of a teacher in half precision
 BYTES_OF_WORD = 21  # of a passage in memory, with its word pieces and their places
 ENOUGH = 5  # seeds for a verdict
 FOLDERS = {"data": "data_dir", "mnli": "mnli_dir", "reviews": "reviews_dir", "tasks": "tasks_dir"}  # parameters
+OTHER_ENCODERS = ("hrkd.mnli_student", "hrkd.reviews_student", "mtdnn.large")  # keys of sections
 ENCODERS = {"hrkd.mnli_student": "", "hrkd.reviews_student": "", "hrkd.student_layers": 1, "mnemonic.glove": ""}
 HEADING = f"""Estimates from sizes that the preset states, of trainings alone, on one H100. Notebooks share trainings.
 Hours: the fewer where so many run at once (HELPERS_PROCESSES) that it is busy, {SPEED[BASE]} windows of BERT-base per
@@ -170,7 +171,7 @@ def list_costs(jobs: list) -> int:
     print(f"memory: {sum_memory([settings for _, settings in sections]):.1f} GB for a process that reads all corpora")
     for text in dict.fromkeys(state_files(settings) for _, settings in sections if settings.folder):
         print(text)
-    encoders = [line for preset, paper in declared if paper for line in list_missing_encoders(preset, paper.key)]
+    encoders = [line for preset, paper in declared if paper for line in list_missing_encoders(preset, paper.settings)]
     corpora = [line for name, settings in sections for line in list_missing(settings, name)]
     if missing := dict.fromkeys([*encoders, *corpora]):
         print("missing; a run with a network fetches it, else put it where its line says:", *missing, sep="\n")
@@ -217,13 +218,12 @@ def list_missing(settings: DatasetSettings, section: str) -> list[str]:
     return [*lines.values()]
 
 
-def list_missing_encoders(preset: Preset, paper: str) -> list[str]:
-    """List the encoders of a paper that are not on this machine."""
+def list_missing_encoders(preset: Preset, sections: Collection[str]) -> list[str]:
+    """List the encoders of a preset, and of some sections of it, that are not on this machine."""
     from huggingface_hub import try_to_load_from_cache  # here, because few plans need it
 
-    keys = {"hrkd": ("encoder", "hrkd.mnli_student", "hrkd.reviews_student"), "mtdnn": ("encoder", "mtdnn.large")}
     parameters: dict[str, list[str]] = {}
-    for key in keys.get(paper, ("encoder",)):
+    for key in ["encoder", *(key for key in OTHER_ENCODERS if key.partition(".")[0] in sections)]:
         parameters.setdefault(attrgetter(key)(preset), []).append(f"-p {key} FOLDER")
     lines = []
     for encoder, of_encoder in parameters.items():
