@@ -22,9 +22,9 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 % interval over seeds. *Undecided*: not significant once several tests are corrected for, even where an "
-    f"interval excludes 0. *{stats.SMALLER.capitalize()}*: significantly below the paper's number, perhaps no gain. "
-    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show the effect ([why, and all claims](results/README.md))."
+    "±: 95 % interval over seeds. *Undecided*: not significant after correction for several tests. "
+    f"*{stats.SMALLER.capitalize()}*: significantly below the paper's number, perhaps no gain. "
+    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why, and all claims](results/README.md))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 MOST_ROWS = 2  # of a situation in README; the notebook has all
