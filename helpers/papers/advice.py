@@ -42,14 +42,14 @@ SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questio
 ADVICE = (
     Advice(
         ONE,
-        "a reader distilled from an ensemble",
+        "a distilled ensemble",
         "a2d/table1",
         (("RMR + A2D", "RMR", "Test"), ("BERT + A2D", "BERT", "Test")),
         count_distilled_trainings,
     ),
     Advice(
         MISLEADING,
-        "a reader distilled from an ensemble",
+        "a distilled ensemble",
         "a2d/table2",
         (("RMR + A2D", "RMR", "AddSent"), ("BERT + A2D", "BERT", "AddSent")),
         count_distilled_trainings,
@@ -80,7 +80,7 @@ ADVICE = (
     ),
     Advice(
         SEVERAL,
-        "readers that teach each other (IMM)",
+        "IMM",
         "imm/table1",
         (("IMM", "Single"),),
         count_imm_trainings,
