@@ -29,6 +29,7 @@ from helpers.papers.hrkd import algorithm as hrkd_algorithm
 from helpers.papers.hrkd import list_corpora
 from helpers.papers.hrkd import tables as hrkd_tables
 from helpers.papers.imm import algorithm as imm_algorithm
+from helpers.papers.measure import average_columns
 from helpers.papers.mtdnn import algorithm as mtdnn_algorithm
 from helpers.papers.mtdnn import find_question_task
 from helpers.papers.mtdnn import tables as mtdnn_tables
@@ -98,7 +99,7 @@ def hrkd_facts(preset):
     corpora, facts = list_corpora(preset), {}
     parts = yield {corpus: hrkd_tables.compute_accuracies(preset, corpus, rows) for corpus in corpora}
     for corpus, of_corpus in parts.items():
-        for (row, _), value in hrkd_tables.average_accuracies(of_corpus).items():
+        for (row, _), value in average_columns(of_corpus).items():
             facts.setdefault(f"{corpus}, {row}", []).append(value)
         facts[f"{corpus}, seconds of these rows per draw"] = of_corpus["training_seconds"] / preset.seeds
     return facts

@@ -270,10 +270,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| main claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
-    assert (
-        "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
-        and "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
-    )
+    assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
+    assert "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
     assert imm.endswith("| +9.5 | **supported, smaller than reported**: +5.0 ± 1.2 | **undecided**: +5.0 |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
     assert findings.WORDS in after
@@ -294,10 +292,8 @@ def test_what_to_use_is_what_a_record_supports(results):
     ]
     card = SimpleNamespace(key="imm", exhibits=())
     (line,) = findings.show_advice([card], cases).reset_index().to_dict("records")
-    assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains) over A" and (line["train"], line["trainings"]) == (
-        "b",
-        "5",
-    )
+    assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains) over A"
+    assert (line["train"], line["trainings"]) == ("b", "5")
     assert line["not shown to help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1) over A"
 
 

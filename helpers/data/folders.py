@@ -153,14 +153,19 @@ def find_own(settings: DatasetSettings, name: str) -> DatasetSettings | None:
     return None
 
 
+def list_sources(settings: DatasetSettings) -> list[str]:
+    """List where a section's domains or tasks are, and its adversarial questions."""
+    adversarial = getattr(settings, "adversarial", None)
+    return [*settings.named.values(), *(adversarial.places.values() if adversarial else ())]
+
+
 def list_copies(data: DataSettings) -> list[Path]:
     """List the files of a section's folder that are read instead of what is downloaded, sorted."""
-    sources = [*data.domains.values(), *(data.adversarial.places.values() if data.adversarial else ())]
-    copies = {copy for source in sources if (copy := find_copy(data, source))}
+    copies = {copy for source in list_sources(data) if (copy := find_copy(data, source))}
     files = {file for copy in copies for file in copy.rglob("*") if file.is_file()}
     for name in data.domains:
-        if own := find_own(data, name):
-            files.update(_list_files(own, own.domains[name]))
+        if as_files := find_own(data, name):
+            files.update(_list_files(as_files, as_files.domains[name]))
     return sorted(files)
 
 

@@ -16,7 +16,7 @@ from filelock import FileLock
 from helpers import paths
 from helpers.data.downloads import find_download
 from helpers.data.examples import Example, QuestionRecord
-from helpers.data.folders import list_copies
+from helpers.data.folders import list_copies, list_sources
 from helpers.files import file_fingerprint, fingerprint
 from helpers.presets.schema import DataSettings, Download
 
@@ -37,8 +37,7 @@ def prepare_once(data: DataSettings, name: str, prepare: Callable[[DataSettings,
 
     Only where the preset pins all that is read.
     """
-    sources = [*data.domains.values(), *(data.adversarial.places.values() if data.adversarial else ())]
-    if not all(is_pinned(find_download(data.downloads, source)[2]) for source in sources):
+    if not all(is_pinned(find_download(data.downloads, source)[2]) for source in list_sources(data)):
         return Prepared(*prepare(data, name))
     facts = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in list_copies(data)]
     code = [file_fingerprint(file) for file in sorted(Path(__file__).parent.glob("*.py"))]

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from helpers import engine, papers, paths
 from helpers.classification import DomainTexts, Tasks, task_sequences
 from helpers.data.downloads import find_download
-from helpers.data.folders import find_copy, find_own, state_files
+from helpers.data.folders import find_copy, find_own, list_sources, state_files
 from helpers.data.planned import SCALE
 from helpers.extractive_qa import windows_of
 from helpers.presets.load import override
-from helpers.presets.schema import EXAMPLES, DatasetSettings, DataSettings, Download, Preset
+from helpers.presets.schema import EXAMPLES, DatasetSettings, Download, Preset
 from helpers.task import RESULT, Plan, Task
 from helpers.training import Outputs, Training
 
@@ -151,8 +151,11 @@ def write_result(task: Task, number: int) -> None:
 
 
 def list_costs(jobs: list) -> int:
-    """Print what each notebook costs, what its seeds decide, and which encoders and corpora are not there."""
-    total = Costs()
+    """Print what each notebook costs, what its seeds decide, and which encoders and corpora are not there.
+
+    Returns 1 if a plan failed, else 0.
+    """
+    total, has_failed = Costs(), False
     print(HEADING)
     for job in jobs:
         costs = Costs()
@@ -162,6 +165,7 @@ def list_costs(jobs: list) -> int:
         told = str(costs) if costs.trainings else "no trainings"
         outcome = schedule.outcomes.get("")
         failed = f"; {outcome!r}" if isinstance(outcome, Exception) and not schedule.tasks else ""
+        has_failed |= bool(failed)
         print(f"{job}: {told}{failed}", flush=True)
     print(f"together, each training counted once: {total}")
     for text in dict.fromkeys(state_seeds(job.preset) for job in jobs):
@@ -175,7 +179,7 @@ def list_costs(jobs: list) -> int:
     corpora = [line for name, settings in sections for line in list_missing(settings, name)]
     if missing := dict.fromkeys([*encoders, *corpora]):
         print("missing; a run with a network fetches it, else put it where its line says:", *missing, sep="\n")
-    return 0
+    return int(has_failed)
 
 
 def state_seeds(preset: Preset) -> str:
@@ -187,23 +191,20 @@ def state_seeds(preset: Preset) -> str:
 
 def sum_memory(sections: Iterable[DatasetSettings]) -> float:
     """Estimate the gigabytes of all texts and their word pieces."""
-    pairs = [(settings.downloads, source) for settings in sections for source in list_sources(settings)]
+    pairs = [(settings.downloads, source) for settings in sections for source in list_read(settings)]
     corpora = {source: find_download(downloads, source)[2] for downloads, source in pairs}
     return sum(sum(corpus.rows.values()) * corpus.words for corpus in corpora.values() if corpus) * BYTES_OF_WORD / 1e9
 
 
-def list_sources(settings: DatasetSettings) -> list[str]:
+def list_read(settings: DatasetSettings) -> list[str]:
     """List what a section reads: its domains or tasks, adversarial questions and stories."""
-    sources = [*settings.named.values()]
-    if isinstance(settings, DataSettings):
-        sources += [*(settings.adversarial.places.values() if settings.adversarial else ()), settings.narrative]
-    return [source for source in sources if source]
+    return [source for source in [*list_sources(settings), getattr(settings, "narrative", "")] if source]
 
 
 def list_missing(settings: DatasetSettings, section: str) -> list[str]:
     """List the corpora of a section that are not on this machine: where they come from, and where a copy belongs."""
     lines, copies = {}, {settings.named[name] for name in settings.named if find_own(settings, name)}
-    for source in list_sources(settings) if settings.source == "hub" else ():
+    for source in list_read(settings) if settings.source == "hub" else ():
         corpus, _, download = find_download(settings.downloads, source)
         if not download or source in copies or find_copy(settings, source) or is_here(corpus, download):
             continue

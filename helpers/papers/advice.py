@@ -13,8 +13,8 @@ class Advice:
     """A method to train in a situation, and the exhibit, such as ``imm/table1``, that can support it.
 
     Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
-    trainings, and the time to answer as a multiple of a plain model's. ``equal_steps`` names the exhibit that has the
-    same claim with as many steps for what is below.
+    trainings, and the time to answer as a multiple of a plain model's. The exhibit with ``_equal`` behind that name, if
+    there is one, has the same claim with as many steps for what is below.
     """
 
     situation: str
@@ -23,7 +23,6 @@ class Advice:
     rows: tuple[tuple[str, ...], ...]
     trainings: Callable[[Record], str] = lambda record: "1"
     time: Callable[[Record], str] = lambda record: "1 ×"
-    equal_steps: str = ""
 
 
 def count_imm_trainings(record: Record) -> str:
@@ -54,13 +53,7 @@ ADVICE = (
         (("RMR + A2D", "RMR", "AddSent"), ("BERT + A2D", "BERT", "AddSent")),
         count_distilled_trainings,
     ),
-    Advice(
-        SEVERAL,
-        "one reader of all domains",
-        "imm/your_domains",
-        (("Mix", "Single"),),
-        equal_steps="imm/your_domains_equal",
-    ),
+    Advice(SEVERAL, "one reader of all domains", "imm/your_domains", (("Mix", "Single"),)),
     Advice(
         SEVERAL,
         "an ensemble of such readers",
@@ -68,7 +61,6 @@ ADVICE = (
         (("Mix ensemble", "Single"),),
         lambda record: str(record.setting("a2d", "members")),
         lambda record: f"{record.setting('a2d', 'members')} ×",
-        equal_steps="imm/your_domains_equal",
     ),
     Advice(
         SEVERAL,
@@ -76,16 +68,8 @@ ADVICE = (
         "imm/your_domains",
         (("A2D", "Single"),),
         count_distilled_trainings,
-        equal_steps="imm/your_domains_equal",
     ),
-    Advice(
-        SEVERAL,
-        "IMM",
-        "imm/table1",
-        (("IMM", "Single"),),
-        count_imm_trainings,
-        equal_steps="imm/table1_equal",
-    ),
+    Advice(SEVERAL, "IMM", "imm/table1", (("IMM", "Single"),), count_imm_trainings),
     Advice(SMALL, "a student of a large model", "hrkd/table3", ((OURS, ALONE),), lambda record: "2"),
     Advice(SMALL, "weights from a graph", "hrkd/table3", ((OURS, PLAIN),), lambda record: "2"),
     Advice(

@@ -1,9 +1,10 @@
-"""What the papers' tables count and time."""
+"""What the papers' tables count, average and time."""
 
 from collections.abc import Callable
 from timeit import timeit
 
 import numpy as np
+import pandas as pd
 
 from helpers.data.load import load_domains
 from helpers.presets.schema import TasksSettings, TextsSettings
@@ -18,6 +19,12 @@ def count_examples(settings: TextsSettings | TasksSettings) -> list[Score]:
         for name, domain in load_domains(settings).items()
         for column, part in columns.items()
     ]
+
+
+def average_columns(parts: dict) -> dict[tuple[str, int], float]:
+    """Average the scores of a record's parts over columns, by row and seed."""
+    table = pd.DataFrame(score.model_dump() for score in parts["scores"])
+    return table.groupby(["method", "seed"])["value"].mean().to_dict()
 
 
 def time_in_turns(work: dict[str, Callable[[], object]]) -> dict[str, float]:

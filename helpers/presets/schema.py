@@ -408,6 +408,12 @@ class Preset(Settings):
         first, most = self.engine.first_seed, self.engine.max_seeds
         return range(first, min(self.seeds, first + most) if most else self.seeds)
 
+    def for_controls(self) -> Self | None:
+        """Return the preset with at most ``control_seeds`` seeds; None where these leave none to train."""
+        if self.control_seeds <= self.engine.first_seed:
+            return None
+        return self.model_copy(update={"seeds": min(self.seeds, self.control_seeds)})
+
     def for_seed(self, seed: int) -> Self:
         """Return the preset of one seed, which is added to the draw of what is drawn (see `DatasetSettings`)."""
         preset = self

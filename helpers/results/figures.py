@@ -84,12 +84,13 @@ def draw_record(record: Record) -> Picture | None:
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record) -> Picture | None:
-    """Draw a record, as `draw_record` does, and store the figure as SVG beside the record's file."""
-    figure = draw_record(record)
-    if figure:
-        write_whole(paths.record(record.preset, record.artefact, "svg"), content(figure, "svg"))
-    return figure
+def save(record: Record) -> bytes | None:
+    """Draw a record, as `draw_record` does, store the figure as SVG beside the record's file, and return that."""
+    if not (figure := draw_record(record)):
+        return None
+    svg = content(figure, "svg")
+    write_whole(paths.record(record.preset, record.artefact, "svg"), svg)
+    return svg
 
 
 def content(figure: Figure, suffix: str) -> bytes:

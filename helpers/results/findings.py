@@ -80,20 +80,15 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         notebook = next(card.name for card in paper.notebooks if card.plans)
         copy = f"[{notebook.partition('_')[0]}](results/mini/notebooks/{notebook}.ipynb)"
         reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
-        cells = [
-            "<br>".join(brief(*pair, len(set(r.preset for r, _ in each)) > 1) for pair in each) for each in by_world
-        ]
-        year = paper.name.replace(" et al.", "")
+        authors = paper.name.replace(" et al.", "")
         if paper.reference:
-            year = f"[{year}]({paper.reference})"
-        method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({year})"
-        rank = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
-        cells = [
-            f"{method}: {paper.claim} ({copy})",
-            ", ".join(filter(None, reported)),
-            *(cell or "–" for cell in cells),
-        ]
-        lines[f"| {' | '.join(cells)} |"] = rank
+            authors = f"[{authors}]({paper.reference})"
+        method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
+        cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
+        for of_world in by_world:
+            is_named = len(set(record.preset for record, _ in of_world)) > 1
+            cells.append("<br>".join(brief(*pair, is_named) for pair in of_world) or "–")
+        lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
     heads = ["main claim (notebook)", "reported", *findings]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
@@ -128,7 +123,7 @@ def recommend(
     ]
     for each in advice:
         pairs = find_pairs(judged, each.exhibit, each.rows)
-        equal = {record.preset: (record, v) for record, v in find_pairs(judged, each.equal_steps, each.rows)}
+        equal = {record.preset: (record, v) for record, v in find_pairs(judged, f"{each.exhibit}_equal", each.rows)}
         gains = state_gains(pairs, equal, in_readme)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)

@@ -498,8 +498,7 @@ def count(judged: Iterable[Judged]) -> str:
 
 def embed_figure(record: Record) -> str:
     """Draw a record anew and return its figure as an SVG in base 64, to stand inside a page; empty for none."""
-    figure = figures.save(record)
-    return base64.b64encode(paths.record(record.preset, record.artefact, "svg").read_bytes()).decode() if figure else ""
+    return base64.b64encode(figures.save(record) or b"").decode()
 
 
 TEMPLATE = jinja2.Template(

@@ -214,9 +214,9 @@ def steps(preset: Preset) -> Plan:
 
     There are none without ``a2d.lengths`` or where ``control_seeds`` leaves no seed.
     """
-    if not preset.a2d.lengths or preset.control_seeds <= preset.engine.first_seed:
+    preset = preset.for_controls()
+    if not preset or not preset.a2d.lengths:
         return {}
-    preset = preset.model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
     f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))

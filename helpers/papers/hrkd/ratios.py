@@ -13,7 +13,7 @@ from helpers.loop import training_device
 from helpers.papers.hrkd import CORPORA, algorithm, tables
 from helpers.papers.hrkd.algorithm import HRKD, OURS, RELATION_STUDENTS, load_distilled
 from helpers.papers.hrkd.meta_kd import mean_tokens
-from helpers.papers.measure import time_in_turns
+from helpers.papers.measure import average_columns, time_in_turns
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
 from helpers.task import Plan
@@ -143,7 +143,7 @@ def measure_moved(ratios_VxD: np.ndarray) -> float:
 def compression(preset: Preset) -> Plan:
     """Compare what a student costs and keeps with its teacher: accuracy, size, and speed in turns."""
     parts, scores = (yield from tables.compute_accuracies(preset, "reviews", (HRKD, OURS))), []
-    models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), tables.average_accuracies(parts)
+    models, accuracy = (yield from algorithm.train(preset, "reviews", (HRKD, OURS))), average_columns(parts)
     for seed in preset.seed_numbers:
         pair = {row: models.first(row, seed) for row in (HRKD, OURS)}
         texts = pair[HRKD].data.sequences(preset.for_seed(seed), "test")

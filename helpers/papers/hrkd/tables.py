@@ -3,8 +3,6 @@
 from collections.abc import Collection, Iterable
 from functools import partial
 
-import pandas as pd
-
 from helpers import records
 from helpers.classification import predict_examples, read_predictions
 from helpers.data.load import label_names, load
@@ -27,7 +25,7 @@ from helpers.papers.hrkd.algorithm import (
     student_setting,
     train,
 )
-from helpers.papers.measure import count_examples
+from helpers.papers.measure import average_columns, count_examples
 from helpers.paths import public_name
 from helpers.presets.schema import Preset
 from helpers.records import Claim, Score
@@ -59,12 +57,6 @@ def score_hits(corpus: str, domain: str, outputs: Outputs) -> list[float]:
     texts = load(getattr(outputs.preset, corpus), domain).test
     classes = read_predictions(outputs)[domain].argmax(1)
     return [100.0 * (number == text.label) for number, text in zip(classes.tolist(), texts, strict=True)]
-
-
-def average_accuracies(parts: dict) -> dict[tuple[str, int], float]:
-    """Average accuracies over the domains, by row and seed."""
-    table = pd.DataFrame(score.model_dump() for score in parts["scores"])
-    return table.groupby(["method", "seed"])["value"].mean().to_dict()
 
 
 def make_notes(preset: Preset, corpus: str) -> list[str]:
@@ -125,7 +117,7 @@ def figure2(preset: Preset) -> Plan:
     parts = yield {share: compute_accuracies(presets[share], corpus, (single, meta, PLAIN, OURS)) for share in shares}
     scores = []
     for share in shares:
-        accuracy = average_accuracies(parts[share])
+        accuracy = average_columns(parts[share])
         for (row, seed), value in accuracy.items():
             point = {"method": row, "column": "average", "seed": seed, "x": 100 * share}
             scores.append(Score(**point, metric=GAIN, value=value - accuracy[single, seed]))

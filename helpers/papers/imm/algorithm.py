@@ -310,10 +310,6 @@ def train_ablations(preset: Preset) -> Plan:
 
 
 def with_equal_steps(preset: Preset) -> Preset | None:
-    """Return the control with equal steps for every method and at most ``control_seeds`` seeds.
-
-    None where no seed is left, and where phi starts from theta, whose steps come on top.
-    """
-    if preset.control_seeds <= preset.engine.first_seed or preset.imm.multi_domain_start == "theta":
-        return None
-    return preset.changed("imm", steps="equal").model_copy(update={"seeds": min(preset.seeds, preset.control_seeds)})
+    """Return the control with equal steps; None without seeds, and where phi starts from theta, whose steps add up."""
+    controls = preset.for_controls()
+    return controls.changed("imm", steps="equal") if controls and preset.imm.multi_domain_start != "theta" else None

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from statistics import mean
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,7 @@ from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.export import export_reader
 from helpers.papers.imm import algorithm as imm_algorithm
-from helpers.papers.measure import time_in_turns
+from helpers.papers.measure import average_columns, time_in_turns
 from helpers.papers.shared import Models
 from helpers.papers.your_domains import teaching
 from helpers.papers.your_domains.comparison import (
@@ -190,22 +189,21 @@ def learning_curve(preset: Preset) -> Plan:
     Epochs stay the same, so readers of fewer questions take fewer steps. There are at most ``control_seeds`` seeds, and
     nothing where there is none, or no share.
     """
-    if not preset.train_shares or preset.control_seeds <= preset.engine.first_seed:
+    preset = preset.for_controls()
+    if not preset or not preset.train_shares:
         return {}
     methods = " ".join(method for method in select_methods(preset.methods) if method in CURVE)
-    few = preset.model_copy(update={"methods": methods, "seeds": min(preset.seeds, preset.control_seeds)})
+    few = preset.model_copy(update={"methods": methods})
     models = yield {share: train_readers(few.changed("data", train_share=share)) for share in preset.train_shares}
-    cells = {
-        share: {(row, domain, seed): (members, f"test/{domain}") for row, domain, seed, members in of_share}
+    parts = yield {
+        share: shared.answer_table(of_share, lambda domain: {domain: f"test/{domain}"})
         for share, of_share in models.items()
     }
-    answers = yield {share: shared.answer_sets(models[share].preset, cells[share]) for share in cells}
-    scores = []
-    for share, of_share in answers.items():
-        f1 = shared.average_f1(models[share].preset, of_share)
-        for row, seed in dict.fromkeys((row, seed) for row, _, seed in f1):
-            value = mean(f1[row, domain, seed] for domain in preset.data.domains)
-            scores.append(Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=value))
+    scores = [
+        Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=value)
+        for share, of_share in parts.items()
+        for (row, seed), value in average_columns(of_share).items()
+    ]
     fewest = f"{100 * min(preset.train_shares):g}"
     return {
         "scores": scores,
