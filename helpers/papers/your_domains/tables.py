@@ -199,10 +199,12 @@ def learning_curve(preset: Preset) -> Plan:
         share: shared.answer_table(of_share, lambda domain: {domain: f"test/{domain}"})
         for share, of_share in models.items()
     }
+    f1 = {share: average_columns(of_share) for share, of_share in parts.items()}
     scores = [
-        Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=value)
-        for share, of_share in parts.items()
-        for (row, seed), value in average_columns(of_share).items()
+        Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=f1[share][row, seed])
+        for share, of_share in models.items()
+        for row in of_share.by_row
+        for seed in few.seed_numbers
     ]
     fewest = f"{100 * min(preset.train_shares):g}"
     return {
