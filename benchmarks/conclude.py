@@ -4,6 +4,7 @@ They show what preset study has, so run it when study's records change. Other ce
 """
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import nbformat
@@ -25,12 +26,13 @@ def conclude(shell: InteractiveShell, source: str) -> list[str]:
     return pages if run.result is None else [*pages, run.result._repr_html_()]
 
 
-def main() -> None:
-    """Write the executed notebooks whose last words have changed, and print their names."""
+def refresh() -> dict[Path, nbformat.NotebookNode]:
+    """Execute the concluding cells, and return the notebooks whose pages are other ones now."""
     os.environ.setdefault("HELPERS_RESULTS", str(paths.published("")))
     shell = InteractiveShell.instance()
     names = {name: getattr(report, name) for name in ("conclude", "show", "show_study")}
     shell.user_ns.update(names, session=SimpleNamespace(run_name="mini"))
+    changed = {}
     for file in sorted(paths.notebooks("mini").glob("*.ipynb")):
         notebook = nbformat.read(file, as_version=4)
         before = nbformat.writes(notebook)
@@ -40,8 +42,15 @@ def main() -> None:
                 for output, page in zip(outputs, conclude(shell, cell.source), strict=True):
                     output.data[PAGE] = page
         if nbformat.writes(notebook) != before:
-            nbformat.write(notebook, file)
-            print(file.name)
+            changed[file] = notebook
+    return changed
+
+
+def main() -> None:
+    """Write the executed notebooks whose last words have changed, and print their names."""
+    for file, notebook in refresh().items():
+        nbformat.write(notebook, file)
+        print(file.name)
 
 
 if __name__ == "__main__":

@@ -64,3 +64,8 @@ def test_stored_records_have_the_claims_that_are_stated_today(monkeypatch):
         assert claims.restate(stored).model_dump() == stored, f"{path}: run benchmarks/claims.py"
         number += 1
     assert number > 20
+
+
+def test_executed_notebooks_end_with_what_the_records_say_today(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(ROOT / "results"))
+    assert not benchmark("conclude").refresh(), "run benchmarks/conclude.py"
