@@ -22,7 +22,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 % interval over seeds. *Undecided*: not significant after correction for several tests. "
+    "±: 95 % interval over seeds. *Undecided*: not significant after Holm's correction. "
     f"*{stats.SMALLER.capitalize()}*: significantly below the paper's number, perhaps no gain. "
     f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why, and all claims](results/README.md))."
 )
@@ -165,7 +165,7 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
             gain, place = drop_unit(gain), f"[{record.preset}](results/{record.preset}/report.html)"
         notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
         if control := equal.get(record.preset):
-            notes.append(f"with equal steps {drop_unit(report.state_verdict(*control, short=True)[2])}")
+            notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
         texts.append((f"{gain} ({', '.join(notes)})", figures.readable(verdict.claim.below).partition(" (")[0]))
     baselines = dict.fromkeys(baseline for _, baseline in texts)
     return "; ".join(
