@@ -47,6 +47,8 @@ def test_every_notebook_runs_on_smoke(smoke):
         assert all(cell.execution_count for cell in executed.cells if cell.cell_type == "code")
         assert (smoke / "notebooks" / path.name).stat().st_size < 500_000
     assert (smoke / "report.html").stat().st_size > 10_000
+    page = (smoke / "notebooks/17_playground.ipynb").read_text(encoding="utf-8")
+    assert "IMM theta" in page and "IMM phi" not in page  # from which theta is trained on
 
 
 def facts_of(path):

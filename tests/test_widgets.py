@@ -72,8 +72,8 @@ def forms(monkeypatch, shown):
 def test_trained_readers_are_those_that_plans_ask_for_and_that_are_done(models, monkeypatch, capsys):
     monkeypatch.setattr(widgets.papers, "list_papers", lambda: [imm.PAPER, hrkd.PAPER, mtdnn.PAPER])
     assert [*widgets.trained_readers("smoke", names="news, seed 0")] == ["Single, news, seed 0"]
-    assert "done: 02_imm_main 1 of " in (printed := capsys.readouterr().out) and "15_mtdnn_main 1 of " in printed
-    assert "hrkd" not in printed  # which has no readers
+    done, _, number, *_ = capsys.readouterr().out.split()
+    assert done == "2" and int(number) > 50  # HRKD's are no readers
     assert widgets.trained_readers("smoke", names="seed 00") == {}
     assert widgets.trained_readers("smoke", {"training.epochs": 2.0}) == {}
 

@@ -35,25 +35,30 @@ ROW = "<details><summary><b>{}</b> ({:.2f}), {}</summary>{}</details>"
 
 
 def trained_readers(preset: str, settings: SettingsByKey | None = None, names: str = "") -> ReadersByName:
-    """Print how many trainings of each notebook are done with other ``settings`` of a preset by key.
+    """Print how many trainings are done with other ``settings`` of a preset by key.
 
-    Return the readers whose names hold all ``names`` (by commas).
+    Return the readers whose names hold all ``names`` (by commas), but not those that another one is trained on from.
     """
     patterns, readers = [rf"\b{re.escape(name.strip())}\b" for name in names.split(",") if name.strip()], {}
-    counts, problems = [], []
+    counts, problems, starts = {}, [], set()
     for card in (
         card for paper in papers.list_papers() if "data" in paper.examples for card in paper.notebooks if card.plans
     ):
         changed = with_settings(preset_for(card.name, preset), settings or {})
         schedule = engine.Schedule({} if card.left_out(changed) else card.make_plans(changed))
         trainings = trainings_of(*schedule.tasks.values())
-        done = [training for training in trainings if training.is_done()]
-        counts += [f"{card.name} {len(done)} of {len(trainings)}"] if trainings else []
+        counts |= {training.key: training.is_done() for training in trainings}
         problems += [str(error) for error in schedule.outcomes.values() if isinstance(error, Exception)]
-        for training in [training for training in done if not training.is_freed()]:
-            readers |= readers_of(training)
-    print(f"trainings that are done: {', '.join(counts)}", *dict.fromkeys(problems), sep="\n")
-    return {name: readers[name] for name in readers if all(re.search(pattern, name) for pattern in patterns)}
+        for training in trainings:
+            starts.add(training.start and training.start.key)
+            if training.is_done() and not training.is_freed():
+                readers |= readers_of(training)
+    print(f"{sum(counts.values())} of {len(counts)} trainings are done", *dict.fromkeys(problems), sep="\n")
+    return {
+        name: (reader, task)
+        for name, (reader, task) in readers.items()
+        if reader.key not in starts and all(re.search(pattern, name) for pattern in patterns)
+    }
 
 
 def readers_of(training: Training) -> ReadersByName:
@@ -111,12 +116,16 @@ def mark_answer(answer: Prediction, passage: str) -> tuple[Prediction, list[tupl
 
 
 def choose_readers(readers: ReadersByName, domain: str) -> ReadersByName:
-    """Choose of each method the reader that was trained on a domain and the fewest others, in its last round."""
+    """Choose of each method the reader that was trained on a domain and the fewest others, in its last round.
+
+    Of a method's variants it is the first with the fewest words behind commas.
+    """
     chosen: ReadersByName = {}
     for name, (reader, task) in readers.items():
-        names, method = [task] if task else reader.data.names, name.partition(",")[0]
-        rank = len(names), len(name)
-        if domain in names and (method not in chosen or rank <= chosen[method][0]):
+        names, (method, *words) = [task] if task else reader.data.names, name.split(", ")
+        rounds = [int(word.split()[1]) for word in words if word.startswith("round ")]
+        rank = len(names), len(words), -max(rounds, default=0)
+        if domain in names and (method not in chosen or rank < chosen[method][0]):
             chosen[method] = rank, name
     return {name: readers[name] for _, name in chosen.values()}
 
