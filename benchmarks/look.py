@@ -12,7 +12,7 @@ from helpers.data.load import question_set
 from helpers.papers import shared
 from helpers.papers.your_domains.comparison import train_readers
 from helpers.presets.load import load_preset
-from helpers.results import report, stats
+from helpers.results import stats
 from helpers.results.findings import write_into_readme
 
 DOMAINS = ("encyclopedia", "trivia", "search")
@@ -36,7 +36,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    lines = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}   above the first (study)"]
+    lines = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}   above the first, in study"]
     changes = []
     for row, name in ROWS.items():
         means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in domains)
@@ -50,10 +50,13 @@ def look(preset):
     gain, _, domain, example, old, new = max(changes, key=lambda change: change[:2])
     if gain <= 0:
         return lines
-    # Of the passage only the sentences with an answer
-    shown = [part for part in re.split(r"(?<=[.?!])\s+", example.context) if (old and old in part) or new in part]
-    lines += ["", *textwrap.wrap(f"Passage ({domain}): ... {' ... '.join(shown)}", 88), f"Question: {example.question}"]
-    return [*lines, f"The reader of {domain}: {textwrap.shorten(old, 40) or '(no answer)'}", f"Distilled: {new}"]
+    # Of the passage only the sentences in which an answer begins
+    begins = [example.context.find(text) for text in (old, new) if text]
+    sentences = re.finditer(r"\S.*?(?:[.?!](?=\s)|$)", example.context, re.S)
+    shown = [one.group() for one in sentences if any(one.start() <= begin < one.end() for begin in begins)]
+    passage = textwrap.wrap(f"Passage ({domain}): ... {' ... '.join(shown)}", 88)
+    lines += ["", "The largest gain:", *passage, f"Question: {example.question}"]
+    return [*lines, f"Reader of {domain}: {textwrap.shorten(old, 40) or '(no answer)'}", f"Distilled: {new}"]
 
 
 def state_study() -> dict[str, str]:
@@ -61,7 +64,7 @@ def state_study() -> dict[str, str]:
     stored = records.read_all("study", "imm")
     (study,) = (record for record in stored if record.artefact == "imm/your_domains")
     verdicts = {verdict.claim.above: verdict for verdict in stats.judge(study, stored)}
-    return {row: "{2}, {0}".format(*report.state_verdict(study, verdicts[row], short=True)) for row in [*ROWS][1:]}
+    return {row: f"{verdicts[row].estimate.mean:+.1f}, {verdicts[row].outcome}" for row in [*ROWS][1:]}
 
 
 def main(*options: str) -> None:

@@ -272,12 +272,13 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
-    assert imm.endswith("| +9.5 | **supported, smaller than reported**: +5.0 ± 1.2 | **undecided**: +5.0 |")
-    assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
+    smaller = "**supported, smaller than reported**: +5.0 ± 1.2"
+    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 supported, 1 refuted | **undecided**: +5.0 |")
+    assert a2d.endswith("| **refuted**: -5.0 ± 1.2<br>0/1 supported, 1 refuted | – |")
     assert findings.WORDS in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
-    row = "| Table 1: B beats A | +9.5 | **supported, smaller than reported**: +5.0 ± 1.2 | **undecided**: +5.0 |"
+    row = f"| Table 1: B beats A | +9.5 | {smaller} | **undecided**: +5.0 |"
     assert row in overview.replace(" |  |", " |")
 
 

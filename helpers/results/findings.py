@@ -4,7 +4,7 @@ All is computed from stored records and their verdicts.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,11 +23,11 @@ BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- 
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
     "±: 95 % interval over seeds. *Undecided*: not significant after Holm's correction. "
-    f"*{stats.SMALLER.capitalize()}*: significantly below the paper's number, perhaps no gain. "
+    f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly so. "
     f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why, and all claims](results/README.md))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
-MOST_ROWS = 2  # of a situation in README; the notebook has all
+MOST_ROWS = 3  # of a situation in README; the notebook has all
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
@@ -86,18 +86,36 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
         cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
         for of_world in by_world:
-            is_named = len(set(record.preset for record, _ in of_world)) > 1
-            cells.append("<br>".join(brief(*pair, is_named) for pair in of_world) or "–")
+            lines_of_world = [brief(*pair, place_apart(*pair, of_world, pairs)) for pair in of_world]
+            cells.append("<br>".join(lines_of_world) or "–")
+        cells[-len(findings)] += tally_claims(next(iter(findings.values()))[paper.key])
         lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
-    heads = ["main claim (notebook)", "reported", *findings]
+    heads = ["main claim (notebook)", "reported (points)", *findings]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
 
 
-def brief(record: Record, verdict: Verdict, is_named: bool) -> str:
-    """Return the verdict and our difference in few words, with the preset where it ``is_named``."""
+def tally_claims(judged: Iterable[Judged]) -> str:
+    """Count a paper's supported and refuted claims, of those with a number that are tested."""
+    numbered = [verdict.outcome for _, verdict in report.paper_verdicts(judged) if verdict.printed is not None]
+    outcomes = [outcome for outcome in numbered if outcome != stats.UNTESTED]
+    refuted = outcomes.count(stats.REFUTED)
+    supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} supported"
+    return f"<br>{supported}" + f", {refuted} refuted" * bool(refuted)
+
+
+def brief(record: Record, verdict: Verdict, place: str = "") -> str:
+    """Return the verdict and our difference in few words, with a ``place`` in brackets."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{verdict.outcome}**: {drop_unit(difference)}" + f" ({record.preset})" * is_named
+    return f"**{verdict.outcome}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
+
+
+def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
+    """Name what tells a verdict from others of its world, or from the first of all: preset, table, reader to beat."""
+    names = [record.preset] if len({record.preset for record, _ in of_world}) > 1 else []
+    names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
+    names += [f"over {verdict.claim.below}"] if verdict.claim.below != of_all[0][1].claim.below else []
+    return ", ".join(names)
 
 
 def drop_unit(difference: str) -> str:
@@ -122,8 +140,9 @@ def recommend(
         if not report.state_earlier_settings(record, paper)
     ]
     for each in advice:
-        pairs = find_pairs(judged, each.exhibit, each.rows)
-        equal = {record.preset: (record, v) for record, v in find_pairs(judged, f"{each.exhibit}_equal", each.rows)}
+        pairs = find_pairs(judged, each.exhibits, each.rows)
+        controls = find_pairs(judged, [f"{exhibit}_equal" for exhibit in each.exhibits], each.rows)
+        equal = {record.preset: (record, verdict) for record, verdict in controls}
         gains = state_gains(pairs, equal, in_readme)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
@@ -138,11 +157,11 @@ def recommend(
     return pd.DataFrame(lines, columns=COLUMNS).fillna("").sort_values("situation", kind="stable")
 
 
-def find_pairs(judged: Iterable[Judged], exhibit: str, rows: Sequence[Sequence[str]]) -> Pairs:
-    """Find the plain differences that rows of an `Advice` name in records of an exhibit."""
+def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequence[Sequence[str]]) -> Pairs:
+    """Find the plain differences that rows of an `Advice` name in records of some exhibits."""
     pairs = []
     for record, verdicts in judged:
-        for verdict in verdicts if record.artefact == exhibit else ():
+        for verdict in verdicts if record.artefact in exhibits else ():
             claim = verdict.claim
             names = (claim.above, claim.below, *claim.columns)
             if verdict.outcome == stats.UNTESTED or claim.than:
@@ -162,7 +181,8 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
-            gain, place = drop_unit(gain), f"[{record.preset}](results/{record.preset}/report.html)"
+            table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
+            gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/report.html)"
         notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
         if control := equal.get(record.preset):
             notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
@@ -178,8 +198,11 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    table = table.groupby("situation", sort=False).head(MOST_ROWS)
+    table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
+    baseline = table["gain"].str.extract("( over [^;]+)$", expand=False)
+    same = (table["situation"] == "") & (baseline == baseline.shift())  # as above
+    table.loc[same, "gain"] = table.loc[same, "gain"].str.replace(" over [^;]+$", "", regex=True)
     return f"## What should I use?\n\n{to_markdown(table)}"
 
 

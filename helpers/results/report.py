@@ -121,18 +121,21 @@ def decimals_of(values: Sequence[float]) -> int:
 def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
     """Return a row per claim: words, and the places of our difference and the paper's from 0 to 100 on one scale.
 
-    A share, in percent, has words alone. The scale ends at ``limit``; longer intervals are cut.
+    A share, in percent, has words alone, and so has a number of the paper that is one. The scale ends at ``limit``;
+    longer intervals are cut.
     """
     drawn = [verdict for verdict in verdicts if not verdict.claim.share]
-    shown = [abs(value) for v in drawn for value in (v.estimate.mean, v.printed or 0.0)]
+    printed = [verdict.printed if not verdict.claim.printed_for.startswith("%") else None for verdict in verdicts]
+    shown = [abs(verdict.estimate.mean) for verdict in drawn]
+    shown += [abs(value) for value, verdict in zip(printed, verdicts, strict=True) if value and verdict in drawn]
     ends = [abs(end) for v in drawn for end in (v.estimate.low, v.estimate.high) if v.estimate.over]
     limit = min(max([*shown, *ends], default=0.0), figures.INTERVAL_REACH * max(shown, default=0.0)) or 1.0
 
     def place(value: float) -> float:
         return round(50 + 48 * max(-1.0, min(1.0, value / limit)), 1)
 
-    unit, rows = UNITS.get(record.by_metric()[0].unit, record.by_metric()[0].unit), []
-    for verdict in verdicts:
+    rows = []
+    for verdict, of_paper in zip(verdicts, printed, strict=True):
         (_, reported, ours), each = state_verdict(record, verdict), verdict.estimate
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
@@ -143,13 +146,13 @@ def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[st
             "limit": "",
             "p": "",
         }
-        if verdict.p is not None:
+        if verdict.p is not None and any(each.values):  # readers that are the same leave nothing to test
             row["p"] = f"{verdict.p:.3f}" if verdict.p >= 0.0005 else "< 0.001"
         if verdict in drawn:
             low, high = map(place, ends)
-            row |= {"limit": f"{limit:.1f}", "unit": unit.partition(" ")[0], "low": low, "width": round(high - low, 1)}
+            row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
             row["places"] = [place(value) for value in ([each.mean] if each.over else each.values)]
-            row["printed"] = None if verdict.printed is None else place(verdict.printed)
+            row["printed"] = None if of_paper is None else place(of_paper)
         rows.append(row)
     return rows
 
