@@ -242,7 +242,7 @@ def test_classes_scores_and_choices_are_learned(encoders, kind, questions, tmp_p
 @pytest.mark.parametrize("name", ["bert", "roberta", "mpnet", "distilbert"])
 def test_the_longest_input_is_what_positions_have_room_for(encoders, name):
     load_encoder(encoders(name), seed=0, max_length=ROOM)
-    with pytest.raises(EncoderError, match=f"reads {ROOM} tokens, not {ROOM + 1}: lower max_length"):
+    with pytest.raises(EncoderError, match=f"reads {ROOM} tokens, not {ROOM + 1}; lower windows.max_length"):
         load_encoder(encoders(name), seed=0, max_length=ROOM + 1)
 
 

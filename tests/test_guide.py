@@ -38,12 +38,12 @@ def install(monkeypatch):
     return add
 
 
-def test_a_loss_in_a_loop_of_ones_own_falls(monkeypatch):
+def test_a_loss_in_a_loop_of_ones_own_teaches_the_label(monkeypatch):
     monkeypatch.chdir(paths.ROOT)
     (source,) = blocks("Use one loss in your own loop")
     assert len(source.splitlines()) < 23
     losses = []
-    watched = source.replace("    optimizer.step()\n", "    losses.append(loss.item())\n    optimizer.step()\n")
+    watched = source.replace("    optimizer.step()\n", "    losses.append(output.loss.item())\n    optimizer.step()\n")
     torch.manual_seed(0)
     exec(watched, {"losses": losses})
     assert len(losses) == 10 and losses[-1] < losses[0]

@@ -112,7 +112,7 @@ def test_a_reader_s_configuration_has_to_make_sense(folder, tmp_path):
         with pytest.raises(EncoderError, match="its files are damaged or not of one model; save or fetch it again"):
             helpers.load_reader(tmp_path / "reader")
     path.write_text(json.dumps(config | {"windows": {"max_length": 4096, "stride": 64}}))
-    with pytest.raises(EncoderError, match=r"reads \d+ tokens, not 4096: lower max_length"):
+    with pytest.raises(EncoderError, match=r"reads \d+ tokens, not 4096; lower windows.max_length"):
         helpers.load_reader(tmp_path / "reader")
 
 

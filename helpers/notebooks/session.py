@@ -87,7 +87,8 @@ def parameters_of(notebook: str) -> dict[str, Parameter]:
 def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> ParameterError:
     """Return the error about a parameter that is not among those ``declared``."""
     near = next(iter(get_close_matches(name, [*declared, *keys()], 1, 0.75)), nearest_key(name))
-    meant = f"; did you mean {near!r}?" if near else "."
+    same = [key for key in keys() if key.rpartition(".")[2] == name] or [near]
+    meant = f"; did you mean {' or '.join(map(repr, same))}?" if near else "."
     names = f"There is {', '.join(declared)}, and every key of a preset, such as training.warmup"
     return ParameterError(f"{where}: unknown parameter {name!r}{meant} {names}")
 

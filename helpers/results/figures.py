@@ -424,8 +424,8 @@ def draw_case(figure: SubFigure, payload: dict[str, Any]) -> None:
 def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
 
-    Terms are means over stretches of steps, a point each, and have a logarithmic scale, as one may be far above
-    another. What is not stored is not drawn, nor is a single point beside a curve.
+    Terms are means over stretches of steps, a point each. Several are drawn as shares of their largest means, as one
+    may be far above another. What is not stored is not drawn, nor is a single point beside a curve.
     """
     curves = {"loss": dict(result.get("losses", []))}
     curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
@@ -435,7 +435,11 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, (name, points) in zip(panels, curves.items(), strict=True):
             table = pd.DataFrame.from_dict(points, orient="index")
-            if name != "loss" and len(table.columns) > 1:
+            if name == "loss" and len(table.columns) > 1:
+                largest, name = table.max(), "loss term / its largest mean"
+                table /= largest
+                table.columns = [f"{term} (largest {mean:.3g})" for term, mean in largest.items()]
+            elif len(table.columns) > 1:
                 ax.plot(table.mean(axis=1), "o-", color=INK, label="mean", markersize=2.5, linewidth=1.6)
             for column, color in zip(table, COLORS, strict=False):
                 ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
@@ -443,10 +447,6 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
                 best_step = max(result["validation"], key=lambda point: point[1])[0]
                 ax.axvline(best_step, color=SOFT, linestyle=":", label="weights kept")
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
-            if name == "loss" and len(table.columns) > 1:
-                ax.set_yscale("log")
-                ax.yaxis.set_major_formatter("{x:g}")  # without formulas
-                ax.yaxis.set_minor_formatter("")
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.grid(axis="y", color=GRID)
             ax.legend(fontsize=7.5)

@@ -10,6 +10,7 @@ import pandas as pd
 from helpers import extractive_qa, metrics, paths
 from helpers.answering import save_reader
 from helpers.data.load import load_domains, question_set
+from helpers.data.questions import ANSWERS_LEFT_OUT, MOVED
 from helpers.models.encoders import load_tokenizer
 from helpers.papers import model_folders, shared
 from helpers.papers.export import export_reader
@@ -101,16 +102,20 @@ def is_sure(difference: Mapping) -> bool:
     return difference["passages"] > 1 and (difference["low"] > 0 or difference["high"] < 0)
 
 
+def state_interval(difference: Mapping) -> str:
+    """State the interval of a difference over passages, and whether it excludes 0."""
+    if difference["passages"] == 1:
+        return "on one passage: not sure"
+    interval = f"{difference['low']:+.1f} to {difference['high']:+.1f} over {difference['passages']} passages"
+    return f"{interval}: {'' if is_sure(difference) else 'not '}sure"
+
+
 def state_choices(best: Mapping[str, str], differences: list[dict]) -> list[str]:
     """State each domain's best method on validation questions, and by how much it is better on test questions."""
     notes = []
     for name, row in best.items():
-        above = [
-            f"{each['mean']:+.1f} F1 above {each['baseline']} ({each['low']:+.1f} to {each['high']:+.1f} over "
-            f"{each['passages']} passages: {'' if is_sure(each) else 'not '}sure)"
-            for each in differences
-            if (each["method"], each["column"]) == (row, name)
-        ]
+        of_best = [each for each in differences if (each["method"], each["column"]) == (row, name)]
+        above = [f"{each['mean']:+.1f} F1 above {each['baseline']} ({state_interval(each)})" for each in of_best]
         measured = f"; on test questions {', '.join(above)}" if above else ""
         notes.append(f"{name}: {row} is best on validation questions{measured}")
     return notes
@@ -241,12 +246,15 @@ def cost(models: Models, table: Record) -> dict:
 
 
 def state_sizes(preset: Preset) -> list[str]:
-    """State the training and test questions of each domain, and which domains have too few."""
-    counts = {name: (len(domain.train), len(domain.test)) for name, domain in load_domains(preset.data).items()}
+    """State the training and test questions of each domain, which domains have too few, and what was mended."""
+    domains = load_domains(preset.data)
+    counts = {name: (len(domain.train), len(domain.test)) for name, domain in domains.items()}
     listed = ", ".join(f"{name} {train:,} and {test:,}" for name, (train, test) in counts.items())
     few = ", ".join(name for name, numbers in counts.items() if min(numbers) < FEWEST)
     notes = [f"training and test questions: {listed}"]
     notes += [f"fewer than {FEWEST} questions to train or to test on: {few}"] if few else []
+    repairs = (note for domain in domains.values() for note in domain.notes)
+    notes += [note for note in repairs if MOVED in note or ANSWERS_LEFT_OUT in note]
     return [*notes, *state_foreign(preset)]
 
 
