@@ -230,7 +230,7 @@ def test_fewer_answers_are_wrong_where_the_surest_are_given(trained):
     expected = table["trivia, expected"]
     assert [*table.index] == [*range(10, 101, 10)] and expected.is_monotonic_increasing
     assert table.to_numpy().min() >= 0 and table.to_numpy().max() <= 100
-    lines = coverage.draw_coverage(table).get_lines()
+    lines = coverage.draw_coverage(table).axes[0].get_lines()
     assert lines[0].get_color() == lines[1].get_color() != lines[2].get_color()
 
 

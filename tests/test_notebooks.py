@@ -49,6 +49,9 @@ def test_every_notebook_runs_on_smoke(smoke):
     assert (smoke / "report.html").stat().st_size > 10_000
     page = (smoke / "notebooks/17_playground.ipynb").read_text(encoding="utf-8")
     assert "IMM theta" in page and "IMM phi" not in page  # from which theta is trained on
+    cells = nbformat.read(smoke / "notebooks/18_your_domains.ipynb", as_version=4).cells
+    (coverage,) = [cell for cell in cells if "draw_coverage" in cell.source]
+    assert "image/png" in coverage.outputs[0].data
 
 
 def facts_of(path):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from helpers.answering import answer_surely
 from helpers.papers.shared import Models
 from helpers.records import Record
+from helpers.results.figures import Picture, plain_style
 from helpers.task import Plan
 from helpers.training import Outputs
 
@@ -41,8 +41,12 @@ def coverage(models: Models, record: Record) -> Plan:
     return pd.DataFrame(rows, columns=names).pivot_table(index=names[1], columns=names[0], values=names[3], sort=False)
 
 
-def draw_coverage(table: pd.DataFrame) -> Axes:
+def draw_coverage(table: pd.DataFrame) -> Picture:
     """Draw the columns of `coverage`, the expected ones dashed in the colour of theirs."""
     colors = [f"C{number // 2}" for number in range(table.shape[1])]
     style = ["--" if name.endswith(PROMISED) else "o-" for name in table]
-    return table.plot(color=colors, style=style, markersize=4, ylabel="% of answers wrong", grid=True)
+    with plain_style():
+        figure = Picture(3.0)
+        ax = table.plot(ax=figure.subplots(), color=colors, style=style, markersize=4, ylabel="% of answers wrong")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
