@@ -208,6 +208,13 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     assert there == ["00_corpora", "05_imm_adversarial", "99_report"]  # nothing half of it
 
 
+def test_the_terminal_names_the_models_that_are_kept(kernel, tmp_path, capsys):
+    parameters = {"preset": "smoke", "keep": str(tmp_path / "kept")}
+    assert runner.run_notebooks(["12_hrkd_ablation", "18_your_domains"], parameters) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("kept: ")]
+    assert line == f"kept: {', '.join(str(tmp_path / 'kept' / name) for name in ('encyclopedia', 'news', 'search'))}"
+
+
 def test_there_is_no_report_where_every_notebook_failed(kernel, capsys):
     kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
     assert runner.run_notebooks(["03_imm_iterations"], {"preset": "smoke"}) == 1

@@ -192,6 +192,8 @@ def run_notebooks(names: list[str], parameters: dict[str, object] | None = None,
         if job.notebook == REPORT and str(job) in outcomes and str(job) not in failed:
             print(f"report: {os.path.relpath(paths.report(job.run_name))}")
             print("".join(f"{line}\n" for line in compare_with_committed(job.run_name)), end="")
+        if (folder := job.parameters.get("keep")) and outcomes.get(str(job), "").endswith((" s", UNCHANGED)):
+            print(f"kept: {', '.join(os.path.join(folder, name) for name in job.card.keeps(job.preset))}")
     if failed:
         print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
