@@ -23,7 +23,7 @@ BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- 
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
     "±: 95 % interval over seeds. *Undecided*: not significant after Holm's correction. "
-    f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly so. "
+    f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly. "
     f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why, and all claims](results/README.md))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -107,14 +107,15 @@ def tally_claims(judged: Iterable[Judged]) -> str:
 def brief(record: Record, verdict: Verdict, place: str = "") -> str:
     """Return the verdict and our difference in few words, with a ``place`` in brackets."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{verdict.outcome}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
+    outcome = verdict.outcome.removesuffix(" of what is reported")
+    return f"**{outcome}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others of its world, or from the first of all: preset, table, reader to beat."""
+    """Name what tells a verdict from others of its world or of all: preset, table, and the reader to beat."""
     names = [record.preset] if len({record.preset for record, _ in of_world}) > 1 else []
     names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
-    names += [f"over {verdict.claim.below}"] if verdict.claim.below != of_all[0][1].claim.below else []
+    names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
     return ", ".join(names)
 
 
@@ -148,7 +149,7 @@ def recommend(
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
             lines.append({"situation": each.situation, "train": each.train, "gain": gains, **cost})
-        elif pairs:
+        elif any(verdict.outcome != stats.UNTESTED for _, verdict in pairs):
             failures.setdefault(each.situation, []).append(each.train + f": {gains}" * (not in_readme))
     for line in lines:
         line["not shown to help"] = "; ".join(failures.pop(line["situation"], []))
@@ -164,7 +165,7 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
         for verdict in verdicts if record.artefact in exhibits else ():
             claim = verdict.claim
             names = (claim.above, claim.below, *claim.columns)
-            if verdict.outcome == stats.UNTESTED or claim.than:
+            if claim.than:
                 continue
             if any(names[: len(row)] == tuple(row) for row in rows):
                 pairs.append((record, verdict))
@@ -175,15 +176,15 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
     """Return our differences with intervals, records and baselines, and verdicts where they are none of success.
 
     Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
-    to reports.
+    to figures.
     """
     texts = []
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
             table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
-            gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/report.html)"
-        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
+            gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/{record.artefact}.svg)"
+        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome.removesuffix(" here"), place]
         if control := equal.get(record.preset):
             notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
         texts.append((f"{gain} ({', '.join(notes)})", figures.readable(verdict.claim.below).partition(" (")[0]))
@@ -194,7 +195,7 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what to use as a Markdown table with links to reports; what is not shown to help by name alone."""
+    """Return what to use as a Markdown table with links to figures; what is not shown to help by name alone."""
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""

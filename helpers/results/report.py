@@ -41,7 +41,7 @@ OUTCOME_WORDS = (  # verdicts, the best first
     stats.UNTESTED,
 )
 VERDICT_KINDS = dict.fromkeys((stats.SUPPORTED, stats.SUPPORTED_SMALLER), "good")  # of verdicts, for their colours
-VERDICT_KINDS |= dict.fromkeys((stats.REFUTED, stats.LESS_THAN_HALF), "bad")
+VERDICT_KINDS |= {stats.REFUTED: "bad", stats.LESS_THAN_HALF: "less", stats.SMALLER: "less"}
 VERDICT_KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED), "undecided")
 UNITS = {"accuracy": "points", "score": "points"}  # of differences
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed

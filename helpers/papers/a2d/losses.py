@@ -8,12 +8,12 @@ from helpers.loop import Batch
 from helpers.presets.schema import Preset
 
 
-def soft_cross_entropy(student: Span, teacher: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
+def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
     """Compute -sum q log softmax(student / temperature) of start and of end, summed, shape B (L_KD, section 3.1).
 
-    ``student`` are logits, ``teacher`` probabilities at the same temperature (B×L each), 0 where masked.
+    ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked.
     """
-    pairs = zip(student, teacher, strict=True)
+    pairs = zip(student, teacher_probabilities, strict=True)
     return -sum((q.float() * log_probabilities(s.float() / temperature, mask_BxL)).sum(-1) for s, q in pairs)
 
 

@@ -102,7 +102,7 @@ def state_claims(rows: Iterable[str]) -> list[Claim]:
         *(shared.state_better(OURS, row, on=several) for row in (STUDENTS[-1], STUDENTS[0])),
         shared.state_better(OURS, RANDOM, **ours),
         Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
-        shared.state_better(OURS, ALONE, control=True),
+        *(shared.state_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
     ]
     return [claim for claim in claims if {claim.above, claim.below} <= {*rows}]
 
