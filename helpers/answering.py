@@ -6,6 +6,7 @@ It answers as scoring does (`TrainedReader.answer`), or in the form of transform
 
 import json
 import math
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -220,6 +221,10 @@ def load_reader(model: Path | str) -> TrainedReader:
         problem = f"{len(folders)} trainings begin with {str(model)!r}, such as {shown}"
         raise EncoderError(f"{problem}; give more of the name, or the folder")
     place = str(folders[0] if folders else model)
+    beside = paths.find_folder(os.path.dirname(place))
+    if beside and not paths.find_folder(place):  # on the Hub a stranger may have a model of this name
+        there = ", ".join(sorted(file.name for file in beside.iterdir() if file.is_dir())) or "none"
+        raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
     with loading(place):
         trained, tokenizer = load_saved(place), load_tokenizer(place)
         windows = getattr(trained.config, "windows", None) or {}

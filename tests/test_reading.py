@@ -155,3 +155,10 @@ def test_damaged_teacher_logits_are_named(preset, monkeypatch):
 def test_what_is_no_trained_reader_is_refused():
     with pytest.raises(EncoderError, match="is no trained model"):
         load_reader("data/mini")
+
+
+def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path):
+    for name in ("news", "trivia"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(EncoderError, match=r"legal: no such folder; expected .*: news, trivia; correct"):
+        load_reader(tmp_path / "legal")

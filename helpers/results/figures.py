@@ -268,13 +268,13 @@ def scatter(record: Record) -> Figure:
     ax = figure.subplots()
     for row, color in zip(up.rows, COLORS, strict=False):
         x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
-        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
-        ax.annotate(readable(row), (x.mean, y.mean), (6, 0), textcoords="offset points", va="center")
+        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o", label=readable(row))
         estimates.append(y)
     ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
     ax.margins(x=0.12)
     ax.set_xlim(left=0)
     ax.grid(axis="y", color=GRID)
+    figure.legend(loc="outside right upper")
     return figure
 
 

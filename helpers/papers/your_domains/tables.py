@@ -211,11 +211,11 @@ def learning_curve(preset: Preset) -> Plan:
         for row in of_share.by_row
         for seed in few.seed_numbers
     ]
-    fewest = f"{100 * min(preset.train_shares):g}"
+    fewest, size = f"{100 * min(preset.train_shares):g}", preset.data.train_size
     return {
         "scores": scores,
         "claims": state_curve(fewest, dict.fromkeys(score.method for score in scores)),
-        "payload": {"x": "% of the training questions", "scale": "log"},
+        "payload": {"x": f"% of {f'{size:,}' if size else 'all'} training questions of a domain", "scale": "log"},
         "settings": list_settings(models[min(models)]),
         "training_seconds": sum(of_share.seconds for of_share in models.values()),
     }
