@@ -11,12 +11,9 @@ CACHE = ROOT / "data" / "cache"  # downloads, not in git
 NOTEBOOKS = ROOT / "notebooks"
 
 
-# What a person types goes through os.path: Path's own methods raise for the home of nobody and for a name too long.
-
-
 def expand(name: str) -> Path:
     """The path that a name stands for, where ``~`` is somebody's home."""
-    return Path(os.path.expanduser(name))
+    return Path(os.path.expanduser(name))  # as Path's own methods raise for the home of nobody and a name too long
 
 
 def places(name: str) -> list[Path]:

@@ -180,10 +180,8 @@ def check_inputs(model: nn.Module, encoder: str, max_length: int = 0) -> None:
         problem = f"has embeddings of {rows:,} tokens, its tokenizer has {len(tokenizer):,}"
         raise EncoderError(f"encoder {encoder!r} {problem}; use the tokenizer that it was trained with")
     if (longest := longest_input(model, max_length)) < max_length:
-        raise EncoderError(
-            f"encoder {encoder!r} reads {longest} tokens, not {max_length}; lower "
-            "windows.max_length, or for texts the max_length of their section"
-        )
+        todo = "lower windows.max_length, or for texts the max_length of their section"
+        raise EncoderError(f"encoder {encoder!r} reads {longest} tokens, not {max_length}; {todo}")
     rows, types = getattr(config, "type_vocab_size", 0), max(Template.of(tokenizer).types) + 1
     if "token_type_ids" in inputs_of(model) and 0 < rows < types:
         raise EncoderError(f"encoder {encoder!r} knows {rows} token type, its tokenizer makes {types}; use another")
