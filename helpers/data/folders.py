@@ -159,6 +159,11 @@ def list_sources(settings: DatasetSettings) -> list[str]:
     return [*settings.named.values(), *(adversarial.places.values() if adversarial else ())]
 
 
+def list_read(settings: DatasetSettings) -> list[str]:
+    """List what a section reads: its sources, and stories."""
+    return [source for source in [*list_sources(settings), getattr(settings, "narrative", "")] if source]
+
+
 def list_copies(data: DataSettings) -> list[Path]:
     """List the files of a section's folder that are read instead of what is downloaded, sorted."""
     copies = {copy for source in list_sources(data) if (copy := find_copy(data, source))}

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from helpers import engine, papers, paths
 from helpers.classification import DomainTexts, Tasks, task_sequences
 from helpers.data.downloads import find_download
-from helpers.data.folders import find_copy, find_own, list_sources, state_files
+from helpers.data.folders import find_copy, find_own, list_read, state_files
 from helpers.data.planned import SCALE
 from helpers.extractive_qa import windows_of
 from helpers.presets.load import override
@@ -194,11 +194,6 @@ def sum_memory(sections: Iterable[DatasetSettings]) -> float:
     pairs = [(settings.downloads, source) for settings in sections for source in list_read(settings)]
     corpora = {source: find_download(downloads, source)[2] for downloads, source in pairs}
     return sum(sum(corpus.rows.values()) * corpus.words for corpus in corpora.values() if corpus) * BYTES_OF_WORD / 1e9
-
-
-def list_read(settings: DatasetSettings) -> list[str]:
-    """List what a section reads: its domains or tasks, adversarial questions and stories."""
-    return [source for source in [*list_sources(settings), getattr(settings, "narrative", "")] if source]
 
 
 def list_missing(settings: DatasetSettings, section: str) -> list[str]:

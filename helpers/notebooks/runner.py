@@ -68,6 +68,11 @@ class Job(NamedTuple):
         """Make the plan of all tasks that the notebook needs."""
         return (yield self.card.make_plans(self.preset))
 
+    def models(self) -> list[str]:
+        """List the names of the models that it keeps; none without a folder for them, or where it is left out."""
+        keeps = self.parameters.get("keep") and not self.card.left_out(self.preset)
+        return list(self.card.keeps(self.preset)) if keeps else []
+
     def is_done(self) -> bool:
         """Return whether the notebook was executed here from the same code, settings and data, and what it kept is
         there."""
@@ -121,8 +126,8 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
 def check_kept_names(jobs: list[Job]) -> None:
     """Raise ParameterError where two notebooks would keep a model of one name in the same folder."""
     keepers: dict[str, str] = {}
-    for job in [job for job in jobs if job.parameters.get("keep") and not job.card.left_out(job.preset)]:
-        for name in job.card.keeps(job.preset):
+    for job in jobs:
+        for name in job.models():
             if name in keepers:
                 both = f"{keepers[name]} and {job.notebook} would both keep {name!r}"
                 raise ParameterError(f"keep: {both}; run them one by one, with a folder each")
@@ -192,8 +197,8 @@ def run_notebooks(names: list[str], parameters: dict[str, object] | None = None,
         if job.notebook == REPORT and str(job) in outcomes and str(job) not in failed:
             print(f"report: {os.path.relpath(paths.report(job.run_name))}")
             print("".join(f"{line}\n" for line in compare_with_committed(job.run_name)), end="")
-        if (folder := job.parameters.get("keep")) and outcomes.get(str(job), "").endswith((" s", UNCHANGED)):
-            print(f"kept: {', '.join(os.path.join(folder, name) for name in job.card.keeps(job.preset))}")
+        if str(job) not in failed and (models := job.models()):
+            print(f"kept: {', '.join(os.path.join(job.parameters['keep'], name) for name in models)}")
     if failed:
         print(f"{len(failed)} of {len(outcomes)} notebooks failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

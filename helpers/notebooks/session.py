@@ -25,7 +25,7 @@ from IPython import get_ipython
 
 import helpers
 from helpers import engine, papers, paths, records
-from helpers.data.folders import find_copy, find_own, find_source, find_unlabelled, list_sources, with_every_domain
+from helpers.data.folders import find_copy, find_own, find_source, find_unlabelled, list_read, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
@@ -229,9 +229,8 @@ def is_copy(preset: Preset, key: str, value: object) -> bool:
 
 def sources_of(preset: Preset, section: str) -> list[str]:
     """List what a preset reads below the folder of a section."""
-    settings = getattr(preset, section)
-    sources = [*list_sources(settings), *([preset.warmup_data, settings.narrative] if section == "data" else [])]
-    return [source for source in sources if source]
+    warmup = [preset.warmup_data] if section == "data" and preset.warmup_data else []
+    return [*list_read(getattr(preset, section)), *warmup]
 
 
 def identify_value(key: str, value: object) -> str:

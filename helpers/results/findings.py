@@ -26,6 +26,7 @@ WORDS = (
     f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly. "
     f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why, and all claims](results/README.md))."
 )
+SHORT = {stats.LESS_THAN_HALF: "less than half"}  # words for verdicts where there is little room
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
@@ -85,10 +86,9 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
         cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
-        for of_world in by_world:
-            lines_of_world = [brief(*pair, place_apart(*pair, of_world, pairs)) for pair in of_world]
-            cells.append("<br>".join(lines_of_world) or "–")
-        cells[-len(findings)] += tally_claims(next(iter(findings.values()))[paper.key])
+        texts = [[brief(*pair, place_apart(*pair, of_world, pairs)) for pair in of_world] for of_world in by_world]
+        texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
+        cells += ["<br>".join(of_world) or "–" for of_world in texts]
         lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
     heads = ["main claim (notebook)", "reported (points)", *findings]
     rows = sorted(lines, key=lines.get)
@@ -101,14 +101,13 @@ def tally_claims(judged: Iterable[Judged]) -> str:
     outcomes = [outcome for outcome in numbered if outcome != stats.UNTESTED]
     refuted = outcomes.count(stats.REFUTED)
     supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} supported"
-    return f"<br>{supported}" + f", {refuted} refuted" * bool(refuted)
+    return supported + f", {refuted} refuted" * bool(refuted)
 
 
 def brief(record: Record, verdict: Verdict, place: str = "") -> str:
     """Return the verdict and our difference in few words, with a ``place`` in brackets."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    outcome = verdict.outcome.removesuffix(" of what is reported")
-    return f"**{outcome}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
+    return f"**{SHORT.get(verdict.outcome, verdict.outcome)}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
@@ -148,9 +147,12 @@ def recommend(
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
-            lines.append({"situation": each.situation, "train": each.train, "gain": gains, **cost})
+            has_above = in_readme and lines and lines[-1]["situation"] == each.situation
+            gain = join_gains(gains, lines[-1]["baselines"] if has_above else ())
+            line = {"situation": each.situation, "train": each.train, "gain": gain, "baselines": [*gains], **cost}
+            lines.append(line)
         elif any(verdict.outcome != stats.UNTESTED for _, verdict in pairs):
-            failures.setdefault(each.situation, []).append(each.train + f": {gains}" * (not in_readme))
+            failures.setdefault(each.situation, []).append(each.train + f": {join_gains(gains)}" * (not in_readme))
     for line in lines:
         line["not shown to help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
@@ -165,33 +167,36 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
         for verdict in verdicts if record.artefact in exhibits else ():
             claim = verdict.claim
             names = (claim.above, claim.below, *claim.columns)
-            if claim.than:
-                continue
-            if any(names[: len(row)] == tuple(row) for row in rows):
+            if not claim.than and any(names[: len(row)] == tuple(row) for row in rows):
                 pairs.append((record, verdict))
     return pairs
 
 
-def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> str:
-    """Return our differences with intervals, records and baselines, and verdicts where they are none of success.
+def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> dict[str, list[str]]:
+    """Return by baseline our differences with intervals and records, and verdicts where they are none of success.
 
     Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
     to figures.
     """
-    texts = []
+    texts: dict[str, list[str]] = {}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
             table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
             gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/{record.artefact}.svg)"
-        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome.removesuffix(" here"), place]
+        outcome = "not tested" if verdict.outcome == stats.UNTESTED else verdict.outcome
+        notes = [place] if verdict.outcome in SUCCESSES else [outcome, place]
         if control := equal.get(record.preset):
             notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
-        texts.append((f"{gain} ({', '.join(notes)})", figures.readable(verdict.claim.below).partition(" (")[0]))
-    baselines = dict.fromkeys(baseline for _, baseline in texts)
-    return "; ".join(
-        f"{'; '.join(text for text, of_text in texts if of_text == baseline)} over {baseline}" for baseline in baselines
-    )
+        baseline = figures.readable(verdict.claim.below).partition(" (")[0]
+        texts.setdefault(baseline, []).append(f"{gain} ({', '.join(notes)})")
+    return texts
+
+
+def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = ()) -> str:
+    """Join gains with their baselines, which are left out where the line ``above`` has the same."""
+    has_same = list(gains) == list(above)
+    return "; ".join("; ".join(texts) + f" over {name}" * (not has_same) for name, texts in gains.items())
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -201,9 +206,6 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         return ""
     table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    baseline = table["gain"].str.extract("( over [^;]+)$", expand=False)
-    same = (table["situation"] == "") & (baseline == baseline.shift())  # as above
-    table.loc[same, "gain"] = table.loc[same, "gain"].str.replace(" over [^;]+$", "", regex=True)
     return f"## What should I use?\n\n{to_markdown(table)}"
 
 
