@@ -26,12 +26,16 @@ from helpers.presets.load import load_preset
 from helpers.records import Claim, Record
 
 
+def kinds(record: Record) -> list[Kind]:
+    return [kind for kind in get_args(Kind) if f"{kind} + A2D" in record.rows]
+
+
 def readers(record: Record) -> list[Claim]:
-    return a2d.state_claims([kind for kind in get_args(Kind) if f"{kind} + A2D" in record.rows], record.columns[1:])
+    return a2d.state_claims(kinds(record), record.columns[1:])
 
 
 def ablations(record: Record) -> list[Claim]:
-    (kind,) = (kind for kind in get_args(Kind) if f"{kind} + A2D" in record.rows)
+    (kind,) = kinds(record)
     parts = [part for part in ABLATIONS if name_student(kind, part) in record.rows]
     return a2d.state_ablations(kind, parts, record.columns)
 
@@ -64,6 +68,8 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
 }
 
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
+    "a2d/table1": lambda record: a2d.name_baselines(kinds(record)),
+    "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

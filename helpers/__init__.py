@@ -1,6 +1,7 @@
 """Knowledge distillation for question answering and text classification: five papers over one thin package.
 
 These names are public, each imported when it is asked for. All others are private by convention: they may change.
+help(helpers.fit) has the signature of one.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 

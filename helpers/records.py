@@ -112,7 +112,8 @@ class Record(Strict):
     unit: str
     notes: list[str] = optional([])
     average: bool = optional(True)  # whether a mean over the columns is meaningful
-    baselines: list[Name] = optional([])  # methods that others are compared with
+    baselines: list[Name] = optional([])  # methods that others are compared with; the first in the figure
+    compared_with: dict[Name, Name] = optional({})  # by method its baseline in the figure, where that is not the first
     untaught: Name | None = optional(None)  # the same student without a teacher: a taught baseline below it has failed
     claims: list[Claim] = optional([])
     untested: str = optional("")  # what the regime lacks to test the claims
@@ -172,6 +173,7 @@ class Record(Strict):
             if number > 1:
                 raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
         named = {"baselines": self.baselines, "untaught": [self.untaught] if self.untaught else []}
+        named["compared_with"] = [*self.compared_with, *self.compared_with.values()]
         for field, names in named.items():
             if unknown := set(names) - {score.method for score in self.scores}:
                 raise ValueError(f"{field} names {unknown.pop()!r}, but no score is of that method")

@@ -86,7 +86,29 @@ def test_two_seeds_are_points_and_a_long_interval_leaves_the_picture():
 
 def test_a_table_without_a_baseline_has_no_figure():
     plain = record("a2d/table4", [("A", "x", 0, 1.0)])
-    assert figures.draw_record(plain) is None and figures.save(plain) is None
+    assert figures.draw_record(plain) is None
+    paths.results("mini").joinpath("a2d").mkdir(parents=True)
+    old = paths.record("mini", plain.artefact, "svg")
+    old.write_bytes(b"of an earlier record")
+    figures.save(plain)
+    assert not old.exists()
+
+
+def test_rows_name_another_baseline_and_fewer_seeds():
+    seeds = {"RMR": 5, "RMR + A2D": 5, "BERT": 5, "BERT (E)": 3, "BERT + A2D": 5}
+    level = dict(zip(seeds, (80, 82, 70, 74, 71), strict=True))
+    scores = [(row, "Test", seed, level[row] + 0.1 * seed) for row, most in seeds.items() for seed in range(most)]
+    compared = {"BERT (E)": "BERT", "BERT + A2D": "BERT"}
+    figure = figures.draw_record(record("a2d/table1", scores, baselines=["RMR", "BERT"], compared_with=compared))
+    (ax,) = figure.axes
+    assert texts(ax.get_yticklabels()) == [
+        "RMR + A2D",
+        "BERT",
+        "ensemble of BERT, above BERT (3 seeds)",
+        "BERT + A2D, above BERT",
+    ]
+    assert [round(x, 6) for x, _ in marks(ax, "o")] == [2, -10, 4, 1]
+    assert figure.get_supxlabel() == "F1 above RMR, or the reader named (95 % interval over 3 or 5 seeds)"
 
 
 def test_curves_may_be_differences_from_the_scores_at_an_x():

@@ -191,7 +191,7 @@ def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp
         monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
         assert runner.run_notebooks(names, {"preset": "smoke"}) == 0
         drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.svg")})
-    assert len(drawn[0]) == 1 and drawn[0] == drawn[1]  # of the main table alone
+    assert len(drawn[0]) == 2 and drawn[0] == drawn[1]
 
 
 def run_name_of_lab(notebook="02_imm_main", **parameters):

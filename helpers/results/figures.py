@@ -4,9 +4,10 @@ import io
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import product
 from typing import Any
 
 import matplotlib
@@ -84,13 +85,13 @@ def draw_record(record: Record) -> Picture | None:
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
-def save(record: Record) -> bytes | None:
-    """Draw a record, as `draw_record` does, store the figure as SVG beside the record's file, and return that."""
-    if not (figure := draw_record(record)):
-        return None
-    svg = content(figure, "svg")
-    write_whole(paths.record(record.preset, record.artefact, "svg"), svg)
-    return svg
+def save(record: Record) -> None:
+    """Draw a record, as `draw_record` does, into an SVG beside the record's file; remove it where nothing is drawn."""
+    path = paths.record(record.preset, record.artefact, "svg")
+    if figure := draw_record(record):
+        write_whole(path, content(figure, "svg"))
+    else:
+        path.unlink(missing_ok=True)
 
 
 def content(figure: Figure, suffix: str) -> bytes:
@@ -133,7 +134,7 @@ def readable(method: str) -> str:
 
 def intervals(estimates: Sequence[Estimate]) -> str:
     """Say what the dots of a figure show, such as "95 % interval over 5 or 10 seeds"."""
-    if over := sorted({estimate.over for estimate in estimates if estimate.over}, reverse=True):
+    if over := sorted({estimate.over for estimate in estimates if estimate.over}, key=lambda text: (len(text), text)):
         return f"95 % interval over {' or '.join(over)}".replace(" seeds or", " or")
     return "every seed" if any(len(estimate.values) > 1 for estimate in estimates) else "one seed"
 
@@ -154,40 +155,63 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 
 
 def gains(record: Record) -> Picture:
-    """Draw how far each row is above the first baseline, a panel per column; hollow what the paper prints."""
-    baseline = record.baselines[0]
-    rows = [row for row in record.rows if row != baseline]
-    groups = {"": record.columns} if record.average or len(record.columns) == 1 else {c: [c] for c in record.columns}
-    labels = [textwrap.fill(readable(row), LABEL, break_on_hyphens=False) for row in rows]
+    """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints."""
+    first, groups = record.baselines[0], {column: [column] for column in record.columns}
+    below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
+    if record.average or len(groups) == 1:
+        groups = {"": record.columns}
+    estimates = {
+        (title, row): each
+        for title, columns in groups.items()
+        for row in below
+        if (each := stats.estimate(record, [(1, row, columns), (-1, below[row], columns)]))
+    }
+    printed = {}
+    for title, row in product(groups, below):
+        claim = Claim(text=row, above=row, below=below[row], columns=[title] if title else [])
+        if (gap := stats.printed_difference(record, claim)) is not None:
+            printed[title, row] = gap
+    labels = label_rows(below, first, estimates)
     down = -(-len(groups) // PANELS)
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * height + 0.75)
     panels = figure.subplots(down, -(-len(groups) // down), sharex=True, sharey=True, squeeze=False).ravel()
-    estimates, printed, shown = [], [], []
-    for ax, (title, columns) in zip(panels, groups.items(), strict=False):
+    for ax, title in zip(panels, groups, strict=False):
         ax.axvline(0, color=SOFT, linewidth=0.8)
-        for place, row in enumerate(rows):
-            if each := stats.estimate(record, [(1, row, columns), (-1, baseline, columns)]):
-                dot(ax, place, each, COLORS[0])
-                estimates.append(each)
-                shown += each.values
-            claim = Claim(text=row, above=row, below=baseline, columns=[title] if title else [])
-            if (gap := stats.printed_difference(record, claim)) is not None:
-                ax.plot(gap, place, color=PAPER_COLOR, **HOLLOW)
-                printed.append(gap)
+        for place, row in enumerate(below):
+            if (title, row) in estimates:
+                dot(ax, place, estimates[title, row], COLORS[0])
+            if (title, row) in printed:
+                ax.plot(printed[title, row], place, color=PAPER_COLOR, **HOLLOW)
         name_lines(ax, labels, "")
         ax.set_title(title)
     for ax in panels[len(groups) :]:
         ax.remove()
-    ax, most = panels[0], INTERVAL_REACH * max(map(abs, [*shown, *printed, 0.0])) or 1.0
+    shown = [value for each in estimates.values() for value in each.values]
+    ax, most = panels[0], INTERVAL_REACH * max(map(abs, [*shown, *printed.values(), 0.0])) or 1.0
     ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
-    figure.supxlabel(f"{unit} above {readable(baseline)} ({intervals(estimates)})", fontsize=9)
+    baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
+    figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])})", fontsize=9)
     handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
     handles |= {"the paper": Line2D([], [], color=PAPER_COLOR, **HOLLOW)} if printed else {}
     figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))
     return figure
+
+
+def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[str, str], Estimate]) -> list[str]:
+    """Return the rows' names, with the baseline where it is not the first, and the seeds where others have more."""
+    few = name_few_seeds({row: len(each.values) for (_, row), each in estimates.items()})
+    others = {row: f", above {readable(baseline)}" for row, baseline in below.items() if baseline != first}
+    labels = [f"{readable(row)}{others.get(row, '')}{few.get(row, '')}" for row in below]
+    return [textwrap.fill(label, LABEL, break_on_hyphens=False) for label in labels]
+
+
+def name_few_seeds(seeds: Mapping[str, int]) -> dict[str, str]:
+    """Return, for the rows that have fewer seeds than others, their number as an addition to the row's name."""
+    most = max(seeds.values(), default=0)
+    return {row: f" ({number} seed{'s' * (number > 1)})" for row, number in seeds.items() if number < most}
 
 
 def bars(record: Record) -> Figure:

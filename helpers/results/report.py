@@ -176,8 +176,7 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
         printed.setdefault(number.column, {})[find_row(number.row, rows)] = text
     frame = pd.DataFrame(pair(ours, printed))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
-    fewer = {row: number for row, number in seeds.items() if number < max(seeds.values())}
-    few = {row: f" ({number} seed{'s' * (number > 1)})" for row, number in fewer.items()}
+    few = figures.name_few_seeds(seeds)
     frame = frame.rename(index={row: figures.readable(row) + few.get(row, "") for row in frame.index})
     if not printed:
         frame = frame.droplevel(1, axis=1)
@@ -318,6 +317,8 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
     sections = [(paper, judge_records(selected)) for paper in papers if (selected := select(stored, paper))]
     if not sections:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
+    for record in stored:
+        figures.save(record)
     return HTML(TEMPLATE.page(preset, sections, same))
 
 
@@ -500,8 +501,9 @@ def count(judged: Iterable[Judged]) -> str:
 
 
 def embed_figure(record: Record) -> str:
-    """Draw a record anew and return its figure as an SVG in base 64, to stand inside a page; empty for none."""
-    return base64.b64encode(figures.save(record) or b"").decode()
+    """Return a record's stored figure in base 64, to stand inside a page; empty for none."""
+    path = paths.record(record.preset, record.artefact, "svg")
+    return base64.b64encode(path.read_bytes()).decode() if path.is_file() else ""
 
 
 TEMPLATE = jinja2.Template(

@@ -131,7 +131,13 @@ def table1(preset: Preset, columns: Sequence[str] = ("Dev", "Test")) -> Plan:
     """Make Table 1: a reader, an ensemble, and the reader distilled from it. The first column selects."""
     kinds = list_kinds(preset)
     models, claims = collect_rows(preset, kinds, each=preset.a2d.students), state_claims(kinds, columns[1:])
-    return {**(yield from score_columns(models, columns)), "baselines": kinds[:1], "claims": claims}
+    return {**(yield from score_columns(models, columns)), **name_baselines(kinds), "claims": claims}
+
+
+def name_baselines(kinds: Sequence[Kind]) -> dict:
+    """Name what rows are compared with: the ensemble and the distilled reader with the reader of their kind."""
+    controls = {row: kind for kind in kinds[1:] for row in (f"{kind} (E)", f"{kind} + A2D")}
+    return {"baselines": [*kinds], "compared_with": controls}
 
 
 def table2(preset: Preset) -> Plan:

@@ -134,8 +134,8 @@ def figure3(preset: Preset) -> Plan:
         valid, test = [readers[row, seed, x, i].best for i in names], [f1[(row, x, i), i, seed] for i in names]
         for column, values in (("validation", valid), ("test", test)):
             scores.append(Score(method=row, column=column, seed=seed, value=float(np.mean(values)), x=x))
-    stopped = sum(len(rounds.new) < most for (row, _), rounds in histories.items() if row == "IMM")
-    note = f"{stopped} of {preset.seeds} seeds stopped before K = {most}, as no domain improved"
+    stopped = [len(rounds.new) < most for (row, _), rounds in histories.items() if row == "IMM"]
+    note = f"{sum(stopped)} of {len(stopped)} seeds stopped before K = {most}, as no domain improved"
     return {
         "scores": scores,
         "claims": state_rounds(most, shown),
