@@ -1,7 +1,6 @@
 """Knowledge distillation for question answering and text classification: five papers over one thin package.
 
-These names are public, each imported when it is asked for. All others are private by convention: they may change.
-help(helpers.fit) has the signature of one.
+These names are public, each imported when asked for; see help(helpers.fit). All others are private by convention.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 

@@ -172,10 +172,9 @@ class Record(Strict):
         for (row, column, seed, _), number in cells.items():
             if number > 1:
                 raise ValueError(f"scores has {number} numbers for {row}, {column}, seed {seed}; expected one")
-        named = {"baselines": self.baselines, "untaught": [self.untaught] if self.untaught else []}
-        named["compared_with"] = [*self.compared_with, *self.compared_with.values()]
-        for field, names in named.items():
-            if unknown := set(names) - {score.method for score in self.scores}:
+        baselines = {*self.baselines, *self.compared_with.values()}
+        for field, names in {"baselines": baselines, "untaught": {self.untaught} - {None}}.items():
+            if unknown := names - {score.method for score in self.scores}:
                 raise ValueError(f"{field} names {unknown.pop()!r}, but no score is of that method")
         for claim in self.claims:
             if unknown := {claim.above, claim.below, *claim.than} - {*self.rows}:

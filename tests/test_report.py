@@ -175,7 +175,7 @@ def test_the_page_begins_with_a_summary(results):
         in rest
         and "here: 2 undecided (no number in the paper: 1 undecided)" in rest
     )
-    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
+    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p above 0">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)

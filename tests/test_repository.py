@@ -15,7 +15,7 @@ from traitlets import import_item
 
 from helpers import __main__ as cli
 from helpers import paths, records
-from helpers.notebooks.runner import COPIES, REPORT
+from helpers.notebooks.runner import REPORT
 from helpers.notebooks.saving import refresh_git
 from helpers.presets.load import keys
 from helpers.results import findings
@@ -104,8 +104,9 @@ def test_executed_copies_are_of_the_notebooks_as_they_are():
 
     for copy in paths.notebooks("mini").glob("*.ipynb"):
         first, *others = sources(paths.NOTEBOOKS / copy.name)
-        assert sources(copy) == [first.replace(f"({COPIES}{copy.name})", f"({copy.name})"), *others], copy.name
-        assert copy.stem == REPORT or f"[executed]({COPIES}{copy.name})" in first, copy.name
+        link = f"(../results/{copy.parts[-3]}/notebooks/{copy.name})"
+        assert sources(copy) == [first.replace(link, f"({copy.name})"), *others], copy.name
+        assert copy.stem == REPORT or f"[executed]{link}" in first, copy.name
 
 
 def test_a_notebook_that_ran_in_jupyterlab_is_unchanged_for_git(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from difflib import get_close_matches
@@ -26,7 +27,7 @@ from helpers.results import report
 REPORT = "99_report"
 UNCHANGED = "done before"
 SHOWN = 5  # values that differ from the committed ones
-COPIES = "../results/mini/notebooks/"  # prefix of links to executed copies, removed in the copies themselves
+COPIES = re.compile(r"\.\./results/\w+/notebooks/")  # in links to executed copies, removed in the copies themselves
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
@@ -287,7 +288,7 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
         executed.metadata.pop(key, None)
     for cell in executed.cells:
         cell.metadata.pop("papermill", None)
-        cell.source = cell.source.replace(COPIES, "")
+        cell.source = COPIES.sub("", cell.source)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":

@@ -31,6 +31,11 @@ def count_imm_trainings(record: Record) -> str:
     return match[1] if match else "not recorded"
 
 
+def count_multi_task_trainings(record: Record) -> str:
+    """Count the models of all tasks, and those of an ensemble, each fine-tuned on its task."""
+    return f"{record.setting('mtdnn_kd', 'models')} + {record.setting('mtdnn_kd', 'members')}/task"
+
+
 def count_distilled_trainings(record: Record) -> str:
     """Count the members of an ensemble and the reader that is distilled from it."""
     return str(record.setting("a2d", "members") + 1)
@@ -70,7 +75,7 @@ ADVICE = (
         "an ensemble of multi-task models",
         ("mtdnn_kd/table3",),
         (("MT-DNN-ensemble", "MT-DNN"),),
-        lambda record: str(record.setting("mtdnn_kd", "models")),
+        count_multi_task_trainings,
         lambda record: f"{record.setting('mtdnn_kd', 'members')} ×",
     ),
     Advice(MANY, "distilling them", ("mtdnn_kd/table2",), (("MT-DNN_KD", "MT-DNN"),)),

@@ -348,7 +348,7 @@ def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **sc
         heatmap(ax, panel, name, across, **scale)
     for ax in axes[len(panels) :]:
         ax.remove()
-    figure.supxlabel(payload.get("x", ""), fontsize=9)
+    figure.supxlabel(payload.get("x", record.unit), fontsize=9)
     figure.supylabel(payload.get("y", ""), fontsize=9)
     return figure
 
@@ -455,7 +455,7 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
     curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
     curves = {name: points for name, points in curves.items() if len(points) > 1} or curves
     with plain_style():
-        figure = Picture(2.7, label)
+        figure = Picture(3.2, label)
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
         for ax, (name, points) in zip(panels, curves.items(), strict=True):
             table = pd.DataFrame.from_dict(points, orient="index")
@@ -473,7 +473,7 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
             ax.xaxis.get_major_locator().set_params(integer=True)
             ax.grid(axis="y", color=GRID)
-            ax.legend(fontsize=7.5)
+            ax.legend(fontsize=7.5, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 

@@ -469,7 +469,8 @@ def judge_records(selected: Sequence[Record]) -> list[Judged]:
 
 def copies(paper: Any, preset: str) -> dict[str, str]:
     """Return the executed notebooks of a paper by name, with their places seen from the report of a preset."""
-    files = [file for card in paper.notebooks for file in paths.find_results("mini", f"notebooks/{card.name}.ipynb")]
+    patterns = [f"notebooks/{card.name}.ipynb" for card in paper.notebooks]
+    files = [file for pattern in patterns for name in ("study", "mini") for file in paths.find_results(name, pattern)]
     return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files}
 
 

@@ -78,12 +78,11 @@ def f1_table(models: Models, rounds: int) -> Plan:
         keys.setdefault(row, []).append(model.key)
     on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.max_rounds else ""
     compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
+    claims = [state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared]
     return {
         **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
         "baselines": list(keys)[:1],
-        "claims": [
-            state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared
-        ],
+        "claims": claims,
         "notes": make_notes(models, rounds),
         "settings": {"imm": models.preset.imm},
     }
