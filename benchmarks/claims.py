@@ -49,6 +49,8 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "a2d/table1": readers,
     "a2d/table2": readers,
     "a2d/table5": ablations,
+    "a2d/members": lambda record: a2d.state_places(record.scores, a2d.TEACHERS),
+    "a2d/temperatures": lambda record: a2d.state_places(record.scores, a2d.TEMPERATURE),
     "a2d/steps": lambda record: a2d.state_lengths(record.scores),
     "hrkd/figure2": lambda record: hrkd.state_gains([x / 100 for x in places(record)]),
     "hrkd/table2": lambda record: hrkd.state_claims(record.rows),

@@ -16,6 +16,7 @@ from helpers.papers import shared
 from helpers.papers.a2d import algorithm, ensemble, losses, tables
 from helpers.papers.a2d.mnemonic import NEVER
 from helpers.presets.load import load_preset
+from helpers.records import Score
 from helpers.sequences import make_windows
 from helpers.training import Logits, predict
 
@@ -323,3 +324,30 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
     assert len(texts) == 6  # Dev and Test of three rows: the preset has no adversarial questions
     assert engine.run(tables.table2(preset), preset.engine) == {}
     assert engine.run(tables.steps(small(**{"a2d.lengths": []})), preset.engine) == {}
+
+
+def test_students_of_other_ensembles_share_the_members_of_the_tables():
+    preset = small(**{"a2d.members": 2})
+    (student,) = algorithm.student_trainings(preset, "RMR", 0).values()
+    models = algorithm.vary_ensembles(preset, "RMR", "members", [1, 2, 4])
+    by_number = {n: models.first(("RMR + A2D", n), 0) for n in (1, 2, 4)}
+    assert by_number[2].key == student.key != by_number[4].key
+    ensembles = {n: [member.key for member in algorithm.members_of(one)] for n, one in by_number.items()}
+    assert ensembles[4][:2] == ensembles[2] and ensembles[2][:1] == ensembles[1]
+    assert [member.key for member in models.by_row["RMR (E)", 4][0][algorithm.ALL_DOMAINS]] == ensembles[4]
+    models = algorithm.vary_ensembles(preset, "RMR", "temperature", [1, 8])
+    hot = models.first(("RMR + A2D", 8), 0)
+    assert hot.loss.keywords["temperature"] == 8 and hot.loss.keywords["weights"]["KD"] == 64
+    assert [member.key for member in algorithm.members_of(hot)] == ensembles[2]
+    assert [*models.by_row][:2] == [("RMR", None), ("RMR (E)", None)]
+    (outputs,) = hot.teacher.outputs
+    assert outputs.compute.keywords["temperature"] == 8
+    assert engine.run(tables.members(small(**{"a2d.member_counts": []})), preset.engine) == {}
+
+
+def test_the_student_at_the_last_place_is_claimed_to_be_above_that_at_the_first():
+    lines = [("RMR", None), *(("RMR + A2D", x) for x in (8.0, 2.0, 1.0))]
+    scores = [Score(method=m, column=c, seed=0, value=1.0, x=x) for m, x in lines for c in ("Test", "AddSent")]
+    first, second = tables.state_places(scores, tables.TEACHERS)
+    assert first.text == "RMR + A2D is better with 8 teachers than with 1 on Test"
+    assert (first.above, first.below, second.columns) == ("RMR + A2D, 8", "RMR + A2D, 1", ["AddSent"])

@@ -22,12 +22,17 @@ PAPER = Paper(
         Exhibit("table5", "A2D, Table 5: what each part is worth", average=False),
         Exhibit("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
         Exhibit("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
+        Exhibit("members", "A2D, ours: students of larger ensembles", "curve", average=False),
+        Exhibit("temperatures", "A2D, ours: students at other temperatures", "curve", average=False),
         Exhibit("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
         Exhibit("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),
     notebooks=(
         Notebook("06_a2d_main", ("a2d.tables:table1", "a2d.tables:table2")),
-        Notebook("07_a2d_ablation", ("a2d.tables:table5", "a2d.tables:figure4", "a2d.tables:steps")),
+        Notebook(
+            "07_a2d_ablation",
+            tuple(f"a2d.tables:{name}" for name in ("table5", "figure4", "steps", "members", "temperatures")),
+        ),
         Notebook("08_a2d_attention", ("a2d.tables:figure3",)),
         Notebook("09_a2d_narrativeqa", ("a2d.tables:table3",), lambda p: "" if p.data.narrative else NO_STORIES),
     ),

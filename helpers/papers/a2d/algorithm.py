@@ -157,6 +157,22 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
     return models
 
 
+def vary_ensembles(preset: Preset, kind: Kind, key: str, values: Iterable[float]) -> Models:
+    """Return students, and their ensembles, by line and value of a setting of ``a2d``, and a reader by itself.
+
+    Ensembles are the same at every temperature.
+    """
+    models = Models(preset)
+    for seed, value in product(preset.seed_numbers, values):
+        (student,) = student_trainings(preset.for_seed(seed).changed("a2d", **{key: value}), kind, seed).values()
+        members = members_of(student)
+        models.add((kind, None), seed, {ALL_DOMAINS: members[0]})
+        models.add((f"{kind} (E)", value if key == "members" else None), seed, {ALL_DOMAINS: members})
+        of_value = replace(student, label=f"{student.label}, {key} {value:g}")
+        models.add((f"{kind} + A2D", value), seed, {ALL_DOMAINS: of_value})
+    return models
+
+
 def list_kinds(preset: Preset) -> list[Kind]:
     """List the kinds of readers: RMR, and BERT as a control unless ``control_seeds`` is 0; BERT without RMR."""
     if not preset.a2d.rmr:

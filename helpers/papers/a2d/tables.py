@@ -25,6 +25,7 @@ from helpers.papers.a2d.algorithm import (
     list_ablations,
     list_kinds,
     name_student,
+    vary_ensembles,
 )
 from helpers.papers.a2d.free_answers import score_free_answers
 from helpers.papers.measure import time_in_turns
@@ -35,6 +36,8 @@ from helpers.task import Plan
 
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
+TEACHERS, TEMPERATURE = "number of teachers", "temperature"
+COMPARISONS = {TEACHERS: "with {:g} teachers than with {:g}", TEMPERATURE: "at temperature {:g} than at {:g}"}
 
 
 def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
@@ -59,21 +62,24 @@ def score_columns(models: Models, columns: Iterable[str]) -> Plan:
     return add_notes(models, {**shared.f1_and_em(cells), "questions": questions})
 
 
-def add_notes(models: Models, parts: dict) -> dict:
+def add_notes(models: Models, parts: dict, temperatures: Sequence[float] = ()) -> dict:
     """Return the parts of a record with notes on how its readers were trained, their settings, and the seconds."""
     a2d = models.preset.a2d
     trainings = {kind_of(readers[0]): readers[0].optim for *_, readers in models}
-    students = max(
-        len(of_row) for seeds in models.by_row.values() for of_row in seeds.values() if ALL_DOMAINS in of_row
-    )
+    by_seed = [of_row for seeds in models.by_row.values() for of_row in seeds.values()]
+    students = max(len(of_row) for of_row in by_seed if ALL_DOMAINS in of_row)
+    is_mean = any(ALL_DOMAINS not in of_row for of_row in by_seed)
+    of_reader = "the mean over its ensemble's members" if is_mean else "its ensemble's first member"
+    sizes = sorted({len(readers) for *_, readers in models} - {1}) or [a2d.members]
     notes = [
         f"every {kind} reader: {training.epochs:g} epochs, {training.batch_size} windows per step"
         for kind, training in trainings.items()
     ]
     notes += [
-        f"ensembles of {a2d.members}; a reader's own row is the mean over its ensemble's members, that of A2D "
+        f"ensembles of {' or '.join(map(str, sizes))}; a reader's own row is {of_reader}, that of A2D "
         f"over {students} student{'s' * (students > 1)}",
-        f"temperature {a2d.temperature:g}, gamma {a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
+        f"temperature {' or '.join(f'{tau:g}' for tau in temperatures or [a2d.temperature])}, gamma "
+        f"{a2d.answer_weight:g}, delta {a2d.attention_weight:g}",
         shared.state_training_sizes(models.preset.data),
     ]
     settings = {"a2d": a2d.model_copy(update={"students": students}), "data": models.preset.data}
@@ -225,10 +231,43 @@ def steps(preset: Preset) -> Plan:
         return {}
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
-    f1 = shared.average_f1(preset, (yield from answer_columns(models, ABLATED[1:])))
-    scores = [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
-    parts = {"scores": scores, "claims": state_lengths(scores), "payload": {"x": "times the steps"}}
-    return add_notes(models, parts)
+    scores = yield from score_curves(models)
+    return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": {"x": "times the steps"}})
+
+
+def score_curves(models: Models) -> Plan:
+    """Have readers answer all columns but Dev, which selects. Returns F1 as scores of curves."""
+    f1 = shared.average_f1(models.preset, (yield from answer_columns(models, ABLATED[1:])))
+    return [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
+
+
+def ensembles(preset: Preset, key: str, values: str, x: str) -> Plan:
+    """Make curves of F1 by a setting of ``a2d`` (not in the paper): some ``values`` of its ``key``, which is ``x``.
+
+    There are none without values or where ``control_seeds`` leaves no seed.
+    """
+    preset = preset.for_controls()
+    if not preset or not (places := getattr(preset.a2d, values)):
+        return {}
+    kind, *_ = list_kinds(preset)
+    models = vary_ensembles(preset, kind, key, places)
+    scores = yield from score_curves(models)
+    parts = {"scores": scores, "claims": state_places(scores, x), "payload": {"x": x, "scale": "log"}}
+    return add_notes(models, parts, places if key == "temperature" else ())
+
+
+def state_places(scores: Sequence[Score], x: str) -> list[Claim]:
+    """State that the student is better at the last place of a curve than at the first."""
+    student = next(score.method for score in scores if score.x is not None and score.method.endswith("A2D"))
+    first, *_, last = sorted({score.x for score in scores} - {None})
+    text = f"{student} is better {COMPARISONS[x].format(last, first)}"
+    above, below = f"{student}, {last:g}", f"{student}, {first:g}"
+    columns = dict.fromkeys(score.column for score in scores)
+    return [Claim(text=f"{text} on {c}", above=above, below=below, columns=[c], control=True) for c in columns]
+
+
+members = partial(ensembles, key="members", values="member_counts", x=TEACHERS)
+temperatures = partial(ensembles, key="temperature", values="temperatures", x=TEMPERATURE)
 
 
 def state_lengths(scores: Sequence[Score]) -> list[Claim]:
