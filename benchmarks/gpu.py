@@ -259,10 +259,10 @@ class Report:
 
     @contextmanager
     def attempt(self, what: str, how: str) -> Iterator[None]:
-        """Do what may fail; note why it did."""
+        """Do what may fail; note why it did. Raises TimeoutError where no time is left to begin."""
+        if time.monotonic() > self.until:
+            raise TimeoutError(f"no time is left for {what}, {how}")
         try:
-            if time.monotonic() > self.until:
-                raise TimeoutError("no time is left for it")
             yield
         except Exception as error:
             traceback.print_exc()
@@ -400,7 +400,10 @@ def measure(part: str, options: argparse.Namespace) -> None:
     number = max(batch for _, batch in scale.alone) * (scale.warm + scale.steps)
     report = Report(options.rows, options.seconds)
     lengths = lengths_of(options.data, options.encoder, number, scale.longest)
-    MEASURES[part](report, lengths, scale, options.encoder)
+    try:
+        MEASURES[part](report, lengths, scale, options.encoder)
+    except TimeoutError as error:
+        report.add(part, "the rest", error=str(error))
 
 
 # --- all parts, and the table ---------------------------------------------------------------------------------------

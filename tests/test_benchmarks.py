@@ -25,13 +25,17 @@ def test_the_gpus_benchmark_measures_in_small(tmp_path, capsys, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     gpu, file = benchmark("gpu"), tmp_path / "rows.jsonl"
     for part in ("alone", "digits"):
-        gpu.measure(part, SimpleNamespace(rows=file, seconds=60, data="", encoder="data/mini"))
+        gpu.measure(part, SimpleNamespace(rows=file, seconds=600, data="", encoder="data/mini"))
     rows = list(map(json.loads, file.read_text().splitlines()))
     assert not [row for row in rows if "error" in row], rows
     assert {"eager", "Trainer", "eager, again"} <= {row["how"] for row in rows}
     assert {row["same_digits"] for row in rows if "same_digits" in row} == {True}
     gpu.show_table(rows)
     assert "windows/s" in capsys.readouterr().out
+    late = tmp_path / "late.jsonl"
+    gpu.measure("alone", SimpleNamespace(rows=late, seconds=-1, data="", encoder="data/mini"))
+    (row,) = map(json.loads, late.read_text().splitlines())
+    assert row["what"] == "alone" and row["error"].startswith("no time is left for")
 
 
 def test_look_shows_an_effect_that_study_supports(results, monkeypatch):
