@@ -102,7 +102,10 @@ def test_executed_copies_are_of_the_notebooks_as_they_are():
         cells = nbformat.read(path, 4).cells
         return [cell.source for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
 
-    for copy in paths.notebooks("mini").glob("*.ipynb"):
+    for copy in (
+        *paths.published("mini/notebooks").glob("*.ipynb"),
+        paths.published("study/notebooks/18_your_domains.ipynb"),
+    ):
         first, *others = sources(paths.NOTEBOOKS / copy.name)
         link = f"(../results/{copy.parts[-3]}/notebooks/{copy.name})"
         assert sources(copy) == [first.replace(link, f"({copy.name})"), *others], copy.name
