@@ -24,7 +24,7 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 WORDS = (
     "±: 95 % interval over seeds. *Undecided*: not significant after Holm's correction. "
     f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly. "
-    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why; all claims](results/README.md))."
+    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why](results/README.md))."
 )
 SHORT = {stats.LESS_THAN_HALF: "less than half"}  # words for verdicts where there is little room
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
