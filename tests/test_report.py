@@ -26,6 +26,7 @@ def card(key, *names, reference=""):
         "method": key.upper(),
         "methods": {"A": "one"},
         "claim": f"what {key} claims",
+        "remark": "",
         "headlines": ("table1",),
         "notebooks": (),
     }

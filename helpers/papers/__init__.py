@@ -1,7 +1,4 @@
-"""The papers, and the corpora beside them. Each is a module that declares a `Paper`; another paper is one more name.
-
-Session and report know papers by what they declare alone.
-"""
+"""The papers, and the corpora beside them: each module declares a `Paper`, all that session and report know of it."""
 
 import tomllib
 from collections.abc import Callable, Generator, Iterable
@@ -53,8 +50,8 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it. ``settings`` are the preset's sections for the paper's methods (papers may share one), ``examples`` those
-    with its examples.
+    test it, ``remark`` tells what its results depend on. ``settings`` are the preset's sections for the paper's methods
+    (papers may share one), ``examples`` those with its examples.
     """
 
     key: str
@@ -62,6 +59,7 @@ class Paper:
     method: str
     reference: str = ""
     claim: str = ""
+    remark: str = ""
     headlines: tuple[str, ...] = ("table1",)
     exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()

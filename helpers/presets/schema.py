@@ -310,10 +310,9 @@ class A2dSettings(Settings):
     answer_weight: NonNegativeFloat = 0.3  # gamma, the weight of the answer loss L_ANS
     attention_weight: NonNegativeFloat = 0.1  # delta, the weight of the attention loss L_ATT
     top_k: PositiveInt = 4  # best answers of a member among which the confusing one is looked for
-    # For curves not in the paper; empty: none
-    lengths: list[PositiveFloat] = Field([])  # of trainings, as multiples of the steps of the tables' readers
-    member_counts: list[PositiveInt] = Field([])
-    temperatures: list[PositiveFloat] = Field([])
+    lengths: list[PositiveFloat] = Field([])  # of a curve, ours: trainings, as multiples of the steps of the tables'
+    member_counts: list[PositiveInt] = Field([])  # of a curve, ours
+    temperatures: list[PositiveFloat] = Field([])  # of a curve, ours
 
 
 class HrkdSettings(Settings):

@@ -235,7 +235,13 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         pairs = report.paper_verdicts(judged)
         if not pairs:
             continue
-        lines += ["", f"## {paper.method}", "", f"{paper.title}. {paper.claim}."]
+        differences = f"[How ours differs from the paper](../docs/deviations/{paper.key}.md)"
+        lines += [
+            "",
+            f"## {paper.method}",
+            "",
+            ". ".join(filter(None, (paper.title, paper.claim, paper.remark, differences))) + ".",
+        ]
         for record in dict.fromkeys(record.artefact for record, _ in report.main_verdicts(paper, judged)):
             of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
             first = next(iter(of_presets.values()))

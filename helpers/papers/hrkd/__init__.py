@@ -19,6 +19,8 @@ PAPER = Paper(
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
     method="HRKD",
     claim="A graph that weights domains improves on plain distillation (TinyBERT)",
+    remark="By the paper's equations every domain has nearly always the same weight, and the graph gets no gradient. "
+    "The released code never trains the graph, so that its weights are noise",
     headlines=("table2", "table3"),
     exhibits=(
         Exhibit("table1", "HRKD, Table 1: texts of each domain", "table", "examples", False),
