@@ -176,7 +176,7 @@ def test_the_page_begins_with_a_summary(results):
         in rest
         and "here: 2 undecided (no number in the paper: 1 undecided)" in rest
     )
-    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p above 0">&lt; 0\.001</td>', rest)
+    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)
@@ -268,7 +268,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [findings.README, paths.results("") / "README.md"]
-    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| main claim (notebook) |")
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
@@ -319,3 +319,18 @@ def test_the_papers_say_what_their_rows_are():
     methods = {paper.key: paper.methods for paper in papers.list_papers()}
     assert methods["imm"]["Single"].startswith("one reader") and set(methods) >= {"a2d", "hrkd", "mtdnn_kd", "mtdnn"}
     assert all(methods[paper.key] for paper in papers.list_papers()[1:])
+
+
+def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
+    ups = {"F1": (5, 4, 6, 5, 5), "EM": (-1, 0, 1, -2, 0)}
+    scores = [
+        (row, "x", seed, 50 + up * (row == "B"), None, metric)
+        for metric, of_metric in ups.items()
+        for seed, up in enumerate(of_metric)
+        for row in "AB"
+    ]
+    claims = [{"text": "B beats A", "above": "B", "below": "A"}]
+    both, f1 = (record("imm/table1", some, claims=claims) for some in (scores, scores[:10]))
+    # A difference of -0.4 with a deviation of 1.14 over 5 seeds: 1.14 / 5 ** 0.5 * 2.776.
+    assert findings.state_exact_match(both, both.claims[0]) == "EM -0.4 ± 1.4"
+    assert findings.state_exact_match(f1, f1.claims[0]) == ""

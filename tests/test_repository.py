@@ -15,7 +15,7 @@ from traitlets import import_item
 
 from helpers import __main__ as cli
 from helpers import paths, records
-from helpers.notebooks.runner import REPORT
+from helpers.notebooks.runner import REPORT, link_from
 from helpers.notebooks.saving import refresh_git
 from helpers.presets.load import keys
 from helpers.results import findings
@@ -98,18 +98,22 @@ def test_readme_and_documents_are_short():
 
 
 def test_executed_copies_are_of_the_notebooks_as_they_are():
-    def sources(path):
+    def sources(path, copy):
         cells = nbformat.read(path, 4).cells
-        return [cell.source for cell in cells if "injected-parameters" not in cell.metadata.get("tags", [])]
+        return [link_from(copy, cell.source) if cell.cell_type == "markdown" else cell.source for cell in cells]
 
-    for copy in (
+    copies = [
         *paths.published("mini/notebooks").glob("*.ipynb"),
         paths.published("study/notebooks/18_your_domains.ipynb"),
-    ):
-        first, *others = sources(paths.NOTEBOOKS / copy.name)
-        link = f"(../results/{copy.parts[-3]}/notebooks/{copy.name})"
-        assert sources(copy) == [first.replace(link, f"({copy.name})"), *others], copy.name
-        assert copy.stem == REPORT or f"[executed]{link}" in first, copy.name
+    ]
+    for copy in copies:
+        original = paths.NOTEBOOKS / copy.name
+        executed = [cell.source for cell in nbformat.read(copy, 4).cells if cell.id != "injected"]
+        assert executed == sources(original, copy), copy.name
+        link = f"[executed](../results/{copy.parts[-3]}/notebooks/{copy.name})"
+        assert copy.stem == REPORT or link in original.read_text(encoding="utf-8"), copy.name
+        links = re.findall(r"\]\((\.\./[^)#]+)", "\n".join(executed))
+        assert all((copy.parent / link).exists() for link in links), copy.name
 
 
 def test_a_notebook_that_ran_in_jupyterlab_is_unchanged_for_git(tmp_path):

@@ -27,7 +27,7 @@ from helpers.results import report
 REPORT = "99_report"
 UNCHANGED = "done before"
 SHOWN = 5  # values that differ from the committed ones
-COPIES = re.compile(r"\.\./results/\w+/notebooks/")  # in links to executed copies, removed in the copies themselves
+COPIES = re.compile(r" \(\[executed\]\([^)]*\)\)")  # links to executed copies, removed in the copies themselves
 WIDGET = "application/vnd.jupyter.widget-view+json"
 QUIET = ["--IPKernelApp.log_level=CRITICAL"]  # a kernel's warnings are not about our notebooks
 
@@ -272,6 +272,11 @@ def describe_error(error: Exception) -> str:
     return f"FAILED: {type(error).__name__}: {error}"
 
 
+def link_from(copy: Path, text: str) -> str:
+    """Return a notebook's Markdown for its executed ``copy``, with links to the same files and none to the copy."""
+    return COPIES.sub("", text).replace("](../", f"]({os.path.relpath(paths.ROOT, copy.parent)}/")
+
+
 def is_widget(output: nbformat.NotebookNode) -> bool:
     """Take the widget out of an output; return whether it has nothing else that can be seen without a kernel."""
     data = output.get("data", {})
@@ -288,7 +293,8 @@ def execute_notebook(name: str, parameters: dict[str, object], output: Path) -> 
         executed.metadata.pop(key, None)
     for cell in executed.cells:
         cell.metadata.pop("papermill", None)
-        cell.source = COPIES.sub("", cell.source)
+        if cell.cell_type == "markdown":
+            cell.source = link_from(output, cell.source)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell.id = "injected"  # papermill's is another each time
         if cell.cell_type == "code":

@@ -13,7 +13,7 @@ import pandas as pd
 
 from helpers import paths, records
 from helpers.files import write_whole
-from helpers.records import Record
+from helpers.records import Claim, Record
 from helpers.results import figures, report, stats
 from helpers.results.report import FIRST_SEED_OF, OUTCOME_WORDS, Judged
 from helpers.results.stats import Verdict
@@ -22,7 +22,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 % interval over seeds. *Undecided*: not significant after Holm's correction. "
+    "±: 95 % interval over seeds. *Undecided*: not significant (Holm). "
     f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly. "
     f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why](results/README.md))."
 )
@@ -90,7 +90,7 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
         cells += ["<br>".join(of_world) or "–" for of_world in texts]
         lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
-    heads = ["main claim (notebook)", "reported (points)", *findings]
+    heads = ["claim (notebook)", "reported (points)", *findings]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
 
@@ -175,22 +175,29 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
 def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> dict[str, list[str]]:
     """Return by baseline our differences with intervals and records, and verdicts where they are none of success.
 
-    Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
-    to figures.
+    Behind a difference stands that of ``equal`` steps in its preset, where there is one. What is not tested is left
+    out. README has no unit, and links to figures.
     """
     texts: dict[str, list[str]] = {}
-    for record, verdict in pairs:
+    for record, verdict in (pair for pair in pairs if pair[1].outcome != stats.UNTESTED):
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
             table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
             gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/{record.artefact}.svg)"
-        outcome = "not tested" if verdict.outcome == stats.UNTESTED else verdict.outcome
-        notes = [place] if verdict.outcome in SUCCESSES else [outcome, place]
+        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
+        notes += [text] if verdict.outcome in SUCCESSES and (text := state_exact_match(record, verdict.claim)) else []
         if control := equal.get(record.preset):
             notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
         baseline = figures.readable(verdict.claim.below).partition(" (")[0]
         texts.setdefault(baseline, []).append(f"{gain} ({', '.join(notes)})")
     return texts
+
+
+def state_exact_match(record: Record, claim: Claim) -> str:
+    """State a claim's difference in exact match where it is not certainly above zero; "" elsewhere."""
+    parts = [part for part in record.by_metric() if part.unit == "EM"]
+    gains = [gain for part in parts if (gain := stats.estimate_claim(part, claim)) and gain.over and gain.low <= 0]
+    return "".join(f"EM {gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}" for gain in gains)
 
 
 def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = ()) -> str:
@@ -210,7 +217,8 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
-    """Tabulate what to use, for a notebook."""
+    """Tabulate what to use, for a notebook, with whole texts."""
+    pd.set_option("display.max_colwidth", None)
     return recommend(judge_worlds(papers), papers, advice).set_index("situation")
 
 

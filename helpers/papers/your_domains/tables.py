@@ -261,6 +261,8 @@ def state_sizes(preset: Preset) -> list[str]:
 def state_foreign(preset: Preset) -> list[str]:
     """State which domains have words that the encoder's vocabulary cuts into many pieces, as those of a language that
     it does not know."""
+    if preset.data.source != "files":
+        return []
     notes, tokenizer = [], load_tokenizer(preset.encoder)
     for name, domain in load_domains(preset.data).items():
         texts = [text[:CHARACTERS] for text in dict.fromkeys(example.context for example in domain.train)][:PASSAGES]
