@@ -216,7 +216,7 @@ def learning_curve(preset: Preset) -> Plan:
         "scores": scores,
         "claims": state_curve(fewest, dict.fromkeys(score.method for score in scores)),
         "payload": {"x": f"% of {f'{size:,}' if size else 'all'} training questions of a domain", "scale": "log"},
-        "settings": list_settings(models[min(models)]),
+        "settings": list_settings(models[min(models)]) | {"data": preset.data},  # the shares are the curve's
         "training_seconds": sum(of_share.seconds for of_share in models.values()),
     }
 
