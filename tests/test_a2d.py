@@ -348,6 +348,6 @@ def test_students_of_other_ensembles_share_the_members_of_the_tables():
 def test_the_student_at_the_last_place_is_claimed_to_be_above_that_at_the_first():
     lines = [("RMR", None), *(("RMR + A2D", x) for x in (8.0, 2.0, 1.0))]
     scores = [Score(method=m, column=c, seed=0, value=1.0, x=x) for m, x in lines for c in ("Test", "AddSent")]
-    first, second = tables.state_places(scores, tables.TEACHERS)
+    first, second = tables.state_places(scores, "members")
     assert first.text == "RMR + A2D is better with 8 teachers than with 1 on Test"
     assert (first.above, first.below, second.columns) == ("RMR + A2D, 8", "RMR + A2D, 1", ["AddSent"])

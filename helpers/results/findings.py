@@ -179,17 +179,21 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
     out. README has no unit, and links to figures.
     """
     texts: dict[str, list[str]] = {}
-    for record, verdict in (pair for pair in pairs if pair[1].outcome != stats.UNTESTED):
+    for record, verdict in pairs:
+        if verdict.outcome == stats.UNTESTED:
+            continue
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
             table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
             gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/{record.artefact}.svg)"
-        notes = [place] if verdict.outcome in SUCCESSES else [verdict.outcome, place]
-        notes += [text] if verdict.outcome in SUCCESSES and (text := state_exact_match(record, verdict.claim)) else []
+        if verdict.outcome in SUCCESSES:
+            notes = [place, state_exact_match(record, verdict.claim)]
+        else:
+            notes = [verdict.outcome, place]
         if control := equal.get(record.preset):
             notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
         baseline = figures.readable(verdict.claim.below).partition(" (")[0]
-        texts.setdefault(baseline, []).append(f"{gain} ({', '.join(notes)})")
+        texts.setdefault(baseline, []).append(f"{gain} ({', '.join(filter(None, notes))})")
     return texts
 
 
@@ -244,12 +248,8 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         if not pairs:
             continue
         differences = f"[How ours differs from the paper](../docs/deviations/{paper.key}.md)"
-        lines += [
-            "",
-            f"## {paper.method}",
-            "",
-            ". ".join(filter(None, (paper.title, paper.claim, paper.remark, differences))) + ".",
-        ]
+        about = ". ".join(filter(None, (paper.title, paper.claim, paper.remark, differences)))
+        lines += ["", f"## {paper.method}", "", f"{about}."]
         for record in dict.fromkeys(record.artefact for record, _ in report.main_verdicts(paper, judged)):
             of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
             first = next(iter(of_presets.values()))

@@ -468,7 +468,7 @@ def judge_records(selected: Sequence[Record]) -> list[Judged]:
 
 
 def copies(paper: Any, preset: str) -> dict[str, str]:
-    """Return the executed notebooks of a paper by name, with their places seen from the report of a preset."""
+    """Return the executed notebooks of a paper by name, mini's before study's, with their places seen from a report."""
     patterns = [f"notebooks/{card.name}.ipynb" for card in paper.notebooks]
     files = [file for pattern in patterns for name in ("study", "mini") for file in paths.find_results(name, pattern)]
     return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files}

@@ -36,8 +36,10 @@ from helpers.task import Plan
 
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
-TEACHERS, TEMPERATURE = "number of teachers", "temperature"
-COMPARISONS = {TEACHERS: "with {:g} teachers than with {:g}", TEMPERATURE: "at temperature {:g} than at {:g}"}
+VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
+    "members": ("member_counts", "number of teachers", "with {:g} teachers than with {:g}"),
+    "temperature": ("temperatures", "temperature", "at temperature {:g} than at {:g}"),
+}
 
 
 def answer_columns(models: Models, columns: Iterable[str]) -> Plan:
@@ -241,33 +243,34 @@ def score_curves(models: Models) -> Plan:
     return [Score(method=m, column=c, seed=seed, value=value, x=x) for ((m, x), c, seed), value in f1.items()]
 
 
-def ensembles(preset: Preset, key: str, values: str, x: str) -> Plan:
-    """Make curves of F1 by a setting of ``a2d`` (not in the paper): some ``values`` of its ``key``, which is ``x``.
+def ensembles(preset: Preset, key: str) -> Plan:
+    """Make curves of F1 by a setting of ``a2d``, one of `VARIED` (not in the paper).
 
     There are none without values or where ``control_seeds`` leaves no seed.
     """
+    name, x, _ = VARIED[key]
     preset = preset.for_controls()
-    if not preset or not (places := getattr(preset.a2d, values)):
+    if not preset or not (places := getattr(preset.a2d, name)):
         return {}
     kind, *_ = list_kinds(preset)
     models = vary_ensembles(preset, kind, key, places)
     scores = yield from score_curves(models)
-    parts = {"scores": scores, "claims": state_places(scores, x), "payload": {"x": x, "scale": "log"}}
+    parts = {"scores": scores, "claims": state_places(scores, key), "payload": {"x": x, "scale": "log"}}
     return add_notes(models, parts, places if key == "temperature" else ())
 
 
-def state_places(scores: Sequence[Score], x: str) -> list[Claim]:
+def state_places(scores: Sequence[Score], key: str) -> list[Claim]:
     """State that the student is better at the last place of a curve than at the first."""
-    student = next(score.method for score in scores if score.x is not None and score.method.endswith("A2D"))
+    student, (*_, comparison) = f"{scores[0].method} + A2D", VARIED[key]
     first, *_, last = sorted({score.x for score in scores} - {None})
-    text = f"{student} is better {COMPARISONS[x].format(last, first)}"
+    text = f"{student} is better {comparison.format(last, first)}"
     above, below = f"{student}, {last:g}", f"{student}, {first:g}"
     columns = dict.fromkeys(score.column for score in scores)
     return [Claim(text=f"{text} on {c}", above=above, below=below, columns=[c], control=True) for c in columns]
 
 
-members = partial(ensembles, key="members", values="member_counts", x=TEACHERS)
-temperatures = partial(ensembles, key="temperature", values="temperatures", x=TEMPERATURE)
+members = partial(ensembles, key="members")
+temperatures = partial(ensembles, key="temperature")
 
 
 def state_lengths(scores: Sequence[Score]) -> list[Claim]:

@@ -261,7 +261,7 @@ def state_sizes(preset: Preset) -> list[str]:
 def state_foreign(preset: Preset) -> list[str]:
     """State which domains have words that the encoder's vocabulary cuts into many pieces, as those of a language that
     it does not know."""
-    if preset.data.source != "files":
+    if preset.data.is_generated:
         return []
     notes, tokenizer = [], load_tokenizer(preset.encoder)
     for name, domain in load_domains(preset.data).items():
