@@ -1,6 +1,7 @@
 """Knowledge distillation for question answering and text classification: five papers over one thin package.
 
-These names are public, each imported when asked for; see help(helpers.fit). All others are private by convention.
+Public, each imported when asked for: load_reader, run, metrics, load_preset, fit, TrainingSettings, Training, Teacher,
+single_readers, and the losses below. See help(helpers.fit). All other names are private by convention.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 

@@ -8,11 +8,11 @@ from types import ModuleType
 import pytest
 import torch
 
-from helpers import engine, papers, paths
+from helpers import engine, papers, paths, records
 from helpers.notebooks.session import Session
 from helpers.papers.your_domains import comparison
 from helpers.presets.load import load_preset
-from helpers.results import report
+from helpers.results import report, stats
 
 GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
 
@@ -49,11 +49,19 @@ def test_a_loss_in_a_loop_of_ones_own_teaches_the_label(monkeypatch):
     assert len(losses) == 10 and losses[-1] < losses[0]
 
 
+def test_a_record_is_read_in_plain_python(monkeypatch):
+    monkeypatch.chdir(paths.ROOT)
+    (source,) = blocks("Read a record")
+    exec(source, names := {})
+    record = records.read("results/study/a2d/table1.json").by_metric()[0]
+    assert names["means"].loc["RMR", "Test"] == pytest.approx(stats.estimate(record, [(1, "RMR", ["Test"])]).mean)
+
+
 def test_what_to_cite_is_in_the_citation_file():
     stated = (paths.ROOT / "CITATION.cff").read_text(encoding="utf-8")
     (section,) = re.findall(r"^## Cite\n(.+?)^## ", GUIDE, re.MULTILINE | re.DOTALL)
-    title, author, version, licence = re.findall(r"= \{+([^{}]+)\}", section)
-    assert f'title: "{title}"' in stated and f"name: {author}" in stated
+    title, author, year, version, licence = re.findall(r"= \{+([^{}]+)\}", section)
+    assert f'title: "{title}"' in stated and f"name: {author}" in stated and f"date-released: {year}-" in stated
     assert f"version: {version}" in stated and f"license: {licence}" in stated
 
 

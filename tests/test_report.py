@@ -274,8 +274,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
     smaller = "**supported, smaller than reported**: +5.0 ± 1.2"
-    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 supported, 1 refuted | **undecided**: +5.0 |")
-    assert a2d.endswith("| **refuted**: -5.0 ± 1.2<br>0/1 supported, 1 refuted | – |")
+    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 claims supported, 1 refuted | **undecided**: +5.0 |")
+    assert a2d.endswith("| **refuted**: -5.0 ± 1.2<br>0/1 claims supported, 1 refuted | – |")
     assert findings.WORDS in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
@@ -293,7 +293,7 @@ def test_what_to_use_is_what_a_record_supports(results):
         for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
     ]
     card = SimpleNamespace(key="imm", exhibits=())
-    (line,) = findings.show_advice([card], cases).reset_index().to_dict("records")
+    (line,) = findings.recommend(findings.judge_worlds([card]), [card], cases).to_dict("records")
     assert line["gain"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains) over A"
     assert (line["train"], line["trainings"]) == ("b", "5")
     assert line["not shown to help"] == "c: +0.0 ± 2.0 F1 (undecided, study/imm/table1) over A"

@@ -159,8 +159,7 @@ def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsB
         if not isinstance(value, str | None):
             raise ParameterError(f"{notebook}: {parameter}: expected str, found {value!r}; put it in quotes")
     if folder := options.get("keep"):
-        names = [*card.keeps(preset)]
-        if not names:
+        if not (names := [*card.keeps(preset)]):
             raise ParameterError(f"{notebook}: keep: there is no model to keep without texts; give their folder too")
         check_keep(folder, names, [getattr(preset, section).folder for section in paper.examples])
     if form := options.get("export"):
@@ -169,10 +168,9 @@ def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsB
         check_export(form)
     if results := options.get("results"):  # of the report alone
         return preset, check_results(notebook, results)
-    changed = [key for key in settings if settings[key] is not None]
     others = {name: value for name, value in options.items() if value not in (None, declared[name].default)}
     others = {name: value for name, value in others.items() if name not in WITHOUT_EFFECT}
-    return preset, name_run(original, preset, changed, others)
+    return preset, name_run(original, preset, [key for key in settings if settings[key] is not None], others)
 
 
 def name_run(original: Preset, preset: Preset, changed: list[str], others: SettingsByKey) -> str:
@@ -330,8 +328,10 @@ class Session:
     code: Code = field(default_factory=read_commit)
 
     def run(self, plan: engine.Plan) -> Any:
-        """Carry out a plan and return its value. Raises TasksFailed."""
-        return engine.run(plan, self.preset.engine)
+        """Carry out a plan and return its value; say so where the preset leaves all of it out. Raises TasksFailed."""
+        if (value := engine.run(plan, self.preset.engine)) == {}:
+            print(f"preset {self.preset.name} leaves this out")
+        return value
 
     def save(self, artefact: str, *, training_seconds: float | None = None, **parts) -> records.Record:
         """Write the record of ``artefact`` and return it.

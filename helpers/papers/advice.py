@@ -68,7 +68,7 @@ ADVICE = (
         count_distilled_trainings,
     ),
     Advice(SEVERAL, "IMM", ("imm/table1",), (("IMM", "Mix"),), count_imm_trainings),
-    Advice(SMALL, "a student of a large model", ("hrkd/table2", "hrkd/table3"), ((PLAIN, ALONE),), lambda record: "2"),
+    Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), ((PLAIN, ALONE),), lambda record: "2"),
     Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), ((OURS, PLAIN),), lambda record: "2"),
     Advice(
         MANY,

@@ -4,7 +4,7 @@ import io
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import product
@@ -34,6 +34,7 @@ MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
 INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
 DARK = {INK: "#dcddde", SOFT: "#9a9b9c", GRID: "#3c3d3e"}  # the same in an SVG on a dark page
+DASHES = ["--", ":", "-.", (0, (6, 1)), (0, (3, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]  # of lines without x
 PAPER_COLOR = "#d55e00"
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
 DIFFERENCES = {"accuracy": "points of accuracy", "score": "points"}  # units of differences
@@ -122,14 +123,22 @@ def adapt_colors(svg: str) -> str:
 
 
 @cache
-def readable_names() -> dict[str, str]:
-    """Return plain words for the papers' shorter names of methods."""
-    return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8"))["names"]
+def read_methods() -> dict[str, dict[str, Any]]:
+    """Read what the papers' methods are called and in which colours they are drawn."""
+    return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8"))
 
 
 def readable(method: str) -> str:
     """Return a method's name in plain words."""
-    return readable_names().get(method, method)
+    return read_methods()["names"].get(method, method)
+
+
+def color_methods(methods: Iterable[str]) -> dict[str, Any]:
+    """Return a colour per method: the same in all figures for those that have one, and for others what these leave."""
+    methods = dict.fromkeys(methods)
+    places = {method: place for method, place in read_methods()["colors"].items() if method in methods}
+    free = iter([place for place in range(len(COLORS)) if place not in places.values()])
+    return {method: COLORS[places[method] if method in places else next(free)] for method in methods}
 
 
 def intervals(estimates: Sequence[Estimate]) -> str:
@@ -218,7 +227,7 @@ def bars(record: Record) -> Figure:
     """Draw the scores of a table: a group of lines per column, a colour per row, hollow what the paper prints."""
     figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
-    for index, (row, color) in enumerate(zip(record.rows, COLORS, strict=False)):
+    for index, (row, color) in enumerate(color_methods(record.rows).items()):
         shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
         ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):
@@ -237,12 +246,13 @@ def curves(record: Record) -> Figure:
     """Draw a panel per column and a line per method, dashed where it has no x; hollow what the paper prints.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
-    from each method's score at that x are drawn.
+    from each method's score at that x are drawn. A method with zeros alone is the one that others are compared with.
     """
     figure, payload = Picture(2.7), record.payload or {}
-    colors = dict(zip(dict.fromkeys(score.method for score in record.scores), COLORS, strict=False))
-    reference = payload.get("above")
-    levels = {score.method for score in record.scores if score.x is None}
+    reference, zero = payload.get("above"), find_zero(record)
+    colors = color_methods(score.method for score in record.scores if score.method != zero)
+    names = dict.fromkeys(score.method for score in record.scores if score.x is None)
+    levels = dict(zip(names, DASHES * len(names), strict=False))
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
@@ -256,7 +266,7 @@ def curves(record: Record) -> Figure:
             estimates += line.values()
             if method in levels:
                 for level in line.values():
-                    ax.axhline(level.mean, color=color, linewidth=1.2, linestyle="--")
+                    ax.axhline(level.mean, color=color, linewidth=1.2, linestyle=levels[method])
                 continue
             place = ax.transData + ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
             error = [each.high - each.mean for each in line.values()]  # nan where there is none
@@ -274,23 +284,31 @@ def curves(record: Record) -> Figure:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
         ax.grid(axis="y", color=GRID)
+        if zero:
+            ax.axhline(0, color=SOFT, linewidth=0.8)
     handles = [
-        Line2D([], [], color=color, label=readable(method), linestyle="--" if method in levels else "-")
+        Line2D([], [], color=color, label=readable(method), linestyle=levels.get(method, "-"))
         for method, color in colors.items()
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
-    above = f"{record.unit} above that at {payload['above']:g}" if "above" in payload else ""
-    panels[0].set_ylabel(textwrap.fill(above or record.unit, 36) + f"\n({intervals(estimates)})")
+    above = f" above that at {reference:g}" if reference is not None else f" above {readable(zero)}" * bool(zero)
+    panels[0].set_ylabel(textwrap.fill(record.unit + above, 30) + f"\n({intervals(estimates)})")
     return figure
+
+
+def find_zero(record: Record) -> str:
+    """Find the method whose scores are all zero, as the others are differences from it; "" for none."""
+    others = {score.method for score in record.scores if score.value}
+    return next((score.method for score in record.scores if score.method not in others), "")
 
 
 def scatter(record: Record) -> Figure:
     """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
     (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
     ax = figure.subplots()
-    for row, color in zip(up.rows, COLORS, strict=False):
+    for row, color in color_methods(up.rows).items():
         x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
         ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o", label=readable(row))
         estimates.append(y)
@@ -498,7 +516,9 @@ def seed_curves(record: Record) -> Picture:
         lines = "a thin line per seed" if len(record.seeds) > 1 else "one seed"
         figure = Picture(3.7, f"{record.unit.capitalize()}, {lines} (preset {record.preset})")
         ax = figure.subplots()
-        for (method, of_method), color in zip(scores.groupby("method", sort=False), COLORS, strict=False):
+        colors = color_methods(scores["method"])
+        for method, of_method in scores.groupby("method", sort=False):
+            color = colors[method]
             table = of_method.pivot_table("value", "x", "seed")
             ax.plot(table, color=color, linewidth=0.6, alpha=0.5)
             ax.plot(table.mean(axis=1), "o-", color=color, linewidth=2, markersize=4, label=readable(method))

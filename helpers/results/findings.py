@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from IPython.display import HTML
 
 from helpers import paths, records
 from helpers.files import write_whole
@@ -22,11 +23,11 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 % interval over seeds. *Undecided*: not significant (Holm). "
-    f"*{stats.SMALLER.capitalize()}*, *less than half*: significantly. "
-    f"*{stats.UNTESTED.capitalize()}*: the setup cannot show it ([why](results/README.md))."
+    "±: 95 % over seeds. *Supported*: significantly above zero. *Smaller*, *less "
+    f"than half*: below the paper's number. *{stats.UNTESTED.capitalize()}*: the setup cannot show it "
+    "([why](results/README.md)). `lab`'s settings followed its test scores."
 )
-SHORT = {stats.LESS_THAN_HALF: "less than half"}  # words for verdicts where there is little room
+SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
@@ -86,7 +87,7 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
         cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
-        texts = [[brief(*pair, place_apart(*pair, of_world, pairs)) for pair in of_world] for of_world in by_world]
+        texts = [state_world(of_world, pairs) for of_world in by_world]
         texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
         cells += ["<br>".join(of_world) or "–" for of_world in texts]
         lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
@@ -100,14 +101,24 @@ def tally_claims(judged: Iterable[Judged]) -> str:
     numbered = [verdict.outcome for _, verdict in report.paper_verdicts(judged) if verdict.printed is not None]
     outcomes = [outcome for outcome in numbered if outcome != stats.UNTESTED]
     refuted = outcomes.count(stats.REFUTED)
-    supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} supported"
+    supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} claims supported"
     return supported + f", {refuted} refuted" * bool(refuted)
 
 
-def brief(record: Record, verdict: Verdict, place: str = "") -> str:
-    """Return the verdict and our difference in few words, with a ``place`` in brackets."""
+def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
+    """Return a text per verdict of a world, with the differences that have it and what tells them apart."""
+    differences: dict[str, list[str]] = {}
+    for record, verdict in of_world:
+        word, difference = brief(record, verdict)
+        place = place_apart(record, verdict, of_world, of_all)
+        differences.setdefault(word, []).append(difference + f" ({place})" * bool(place))
+    return [f"{word}: {', '.join(texts)}" for word, texts in differences.items()]
+
+
+def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
+    """Return the verdict, in bold letters, and our difference in few words."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{SHORT.get(verdict.outcome, verdict.outcome)}**: {drop_unit(difference)}" + f" ({place})" * bool(place)
+    return f"**{SHORT.get(verdict.outcome, verdict.outcome)}**", drop_unit(difference)
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
@@ -157,7 +168,7 @@ def recommend(
         line["not shown to help"] = "; ".join(failures.pop(line["situation"], []))
     for situation, texts in failures.items():
         lines.append({"situation": situation, "train": "a plain model", "not shown to help": "; ".join(texts)})
-    return pd.DataFrame(lines, columns=COLUMNS).fillna("").sort_values("situation", kind="stable")
+    return pd.DataFrame(lines, columns=COLUMNS).fillna("")
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequence[Sequence[str]]) -> Pairs:
@@ -217,13 +228,14 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         return ""
     table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    return f"## What should I use?\n\n{to_markdown(table)}"
+    return f"## What should I use?\n\n{to_markdown(table.rename(columns={'gain': 'gain (points)'}))}"
 
 
-def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
+def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
     """Tabulate what to use, for a notebook, with whole texts."""
-    pd.set_option("display.max_colwidth", None)
-    return recommend(judge_worlds(papers), papers, advice).set_index("situation")
+    table = recommend(judge_worlds(papers), papers, advice).set_index("situation")
+    with pd.option_context("display.max_colwidth", None):
+        return HTML(table.to_html())
 
 
 def to_markdown(table: pd.DataFrame) -> str:
@@ -284,6 +296,7 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         reported = report.state_verdict(record, verdict)[1] or "no number"
         row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": "", "the paper": reported})
         row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
-        row[record.preset] = brief(record, verdict, False) + " †" * bool(report.state_earlier_settings(record, paper))
+        row[record.preset] = ": ".join(brief(record, verdict))
+        row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))
     table = to_markdown(pd.DataFrame(rows.values()).fillna(""))
     return f"{table}\n\n† made with earlier settings, which the report names" if "†" in table else table

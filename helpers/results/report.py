@@ -62,7 +62,7 @@ LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
     f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below. "
-    f"{stats.SMALLER.capitalize()}, {stats.LESS_THAN_HALF}: significantly below the paper's own difference, or half of "
+    "Smaller than reported, less than half: significantly below the paper's own difference, or half of "
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
     "teacher. A share of a gain is supported above half of the paper's. Where the paper prints no number, a "
     "difference too small to be printed is refuted. Three groups are corrected apart: a paper's headlines, a table's "

@@ -13,8 +13,9 @@ from helpers.records import Cell, Claim, Record
 
 SUPPORTED, REFUTED, UNDECIDED = "supported", "refuted", "undecided"
 NO_NUMBER = "no number in the paper"
-SMALLER, LESS_THAN_HALF = "smaller than reported", "less than half of what is reported"
-SUPPORTED_SMALLER = f"{SUPPORTED}, {SMALLER}"
+SUPPORTED_SMALLER = "supported, smaller than reported"
+SMALLER = "not supported, smaller than reported"
+LESS_THAN_HALF = "not supported, less than half of what is reported"
 FAILED = "against a baseline that failed"
 UNTESTED = "not tested here"
 AVERAGE = "AVE."
