@@ -131,6 +131,25 @@ def test_curves_have_a_panel_per_column_and_levels_without_x():
     assert texts(figure.legends[0].get_texts()) == ["IMM", "one of all domains (Mix)", "the paper"]
 
 
+def test_a_method_has_one_colour_in_all_figures():
+    colors = figures.color_methods(["IMM", "B", "Single", "IMM"])
+    assert colors["IMM"] == figures.color_methods(["A2D", "IMM"])["IMM"]
+    assert colors["B"] == figures.COLORS[1], "the first that neither IMM nor Single has"
+    assert len(figures.color_methods(figures.read_methods()["imm"])) == len(figures.read_methods()["imm"])
+
+
+def test_curves_of_differences_name_the_method_that_is_zero():
+    scores = [
+        (row, "average", seed, value * x, x)
+        for row, value in (("A", 0.0), ("B", 1.0))
+        for seed in (0, 1)
+        for x in (1, 2)
+    ]
+    figure = figures.draw_record(record("hrkd/figure2", scores, kind="curve", unit="points"))
+    assert figure.axes[0].get_ylabel().startswith("points above A")
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["B"]
+
+
 def test_bars_are_grouped_by_column():
     ax = figures.draw_record(next(each for each in every_kind() if each.kind == "bars")).axes[0]
     assert texts(ax.get_yticklabels()) == ["x", "y"]

@@ -475,7 +475,8 @@ def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **o
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     pd.set_option("display.html.use_mathjax", False)  # "$5 or $10" in a table of texts is no formula
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
-    seeds = f", {in_force.seeds} seed{'s' if in_force.seeds > 1 else ''}" * ("seeds" in (settings or {}))
+    number = len(in_force.seed_numbers)
+    seeds = f", {number} seed{'s' * (number > 1)}" * ("seeds" in (settings or {}))
     name, _, changes = run_name.partition("+")
     shown = values | {name: value for name, value in options.items() if value}
     print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import product
+from itertools import cycle, product
 from typing import Any
 
 import matplotlib
@@ -137,7 +137,7 @@ def color_methods(methods: Iterable[str]) -> dict[str, Any]:
     """Return a colour per method: the same in all figures for those that have one, and for others what these leave."""
     methods = dict.fromkeys(methods)
     places = {method: place for method, place in read_methods()["colors"].items() if method in methods}
-    free = iter([place for place in range(len(COLORS)) if place not in places.values()])
+    free = cycle([place for place in range(len(COLORS)) if place not in places.values()])
     return {method: COLORS[places[method] if method in places else next(free)] for method in methods}
 
 

@@ -176,8 +176,10 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
         printed.setdefault(number.column, {})[find_row(number.row, rows)] = text
     frame = pd.DataFrame(pair(ours, printed))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
-    few = figures.name_few_seeds(seeds)
-    frame = frame.rename(index={row: figures.readable(row) + few.get(row, "") for row in frame.index})
+    few, theirs = figures.name_few_seeds(seeds), {number.row for number in record.paper}
+    stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
+    names = {row: figures.readable(row) + stands.get(row, "") + few.get(row, "") for row in frame.index}
+    frame = frame.rename(index=names)
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
@@ -186,9 +188,9 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:
-    """Return our row for a row of the paper: that of its name, or the only one that ends with it."""
-    ends = [row for row in rows if row.endswith(f" {printed}")]
-    return ends[0] if printed not in rows and len(ends) == 1 else printed
+    """Return our row for a row of the paper: of its name, the only one that ends with it, or that of its stand-in."""
+    like = [row for row in rows if row.endswith(f" {printed}") or STANDS_FOR.get(row) == printed]
+    return like[0] if printed not in rows and len(like) == 1 else printed
 
 
 def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
@@ -319,7 +321,13 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
     for record in stored:
         figures.save(record)
-    return HTML(TEMPLATE.page(preset, sections, same))
+    return HTML(TEMPLATE.page(preset, sections, sorted(sections, key=rank_section), same))
+
+
+def rank_section(section: tuple[Any, list[Judged]]) -> int:
+    """Return the place of a paper's best main verdict among `OUTCOME_WORDS`; papers without one come last."""
+    ranks = [OUTCOME_WORDS.index(verdict.outcome) for _, verdict in main_verdicts(*section)]
+    return min(ranks, default=len(OUTCOME_WORDS))
 
 
 def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> tuple[str, list[str]]:
