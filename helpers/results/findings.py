@@ -159,7 +159,7 @@ def recommend(
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
             has_above = in_readme and lines and lines[-1]["situation"] == each.situation
-            gain = join_gains(gains, lines[-1]["baselines"] if has_above else ())
+            gain = join_gains(gains, lines[-1]["baselines"] if has_above else (), "<br>" if in_readme else "; ")
             line = {"situation": each.situation, "train": each.train, "gain": gain, "baselines": [*gains], **cost}
             lines.append(line)
         elif any(verdict.outcome != stats.UNTESTED for _, verdict in pairs):
@@ -215,10 +215,10 @@ def state_exact_match(record: Record, claim: Claim) -> str:
     return "".join(f"EM {gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}" for gain in gains)
 
 
-def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = ()) -> str:
+def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = (), between: str = "; ") -> str:
     """Join gains with their baselines, which are left out where the line ``above`` has the same."""
     has_same = list(gains) == list(above)
-    return "; ".join("; ".join(texts) + f" over {name}" * (not has_same) for name, texts in gains.items())
+    return between.join(between.join(texts) + f" over {name}" * (not has_same) for name, texts in gains.items())
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
