@@ -36,7 +36,8 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    lines = [f"F1 on {preset.data.test_size} questions each{'':6}{'   '.join(domains)}   above the first, in study"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "above the first in study; with equal steps"]
+    lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
         means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in domains)
@@ -55,16 +56,22 @@ def look(preset):
     sentences = re.finditer(r"\S.*?(?:[.?!](?=\s)|$)", example.context, re.S)
     shown = [one.group() for one in sentences if any(one.start() <= begin < one.end() for begin in begins)]
     passage = textwrap.wrap(f"Passage ({domain}): ... {' ... '.join(shown)}", 88)
-    lines += ["", "The largest gain:", *passage, f"Question: {example.question}"]
+    lines += ["", *passage, f"Question: {example.question}"]
     return [*lines, f"Reader of {domain}: {textwrap.shorten(old, 40) or '(no answer)'}", f"Distilled: {new}"]
 
 
 def state_study() -> dict[str, str]:
-    """State by row how far preset study has it above a reader per domain, on all its domains and seeds."""
-    stored = records.read_all("study", "imm")
-    (study,) = (record for record in stored if record.artefact == "imm/your_domains")
-    verdicts = {verdict.claim.above: verdict for verdict in stats.judge(study, stored)}
-    return {row: f"{verdicts[row].estimate.mean:+.1f}, {verdicts[row].outcome}" for row in [*ROWS][1:]}
+    """State by row how far preset study has it above a reader per domain, on all its domains and seeds.
+
+    Behind it stands the same with as many steps for all.
+    """
+    stored = {record.artefact: record for record in records.read_all("study", "imm")}
+    whole, equal = (
+        {verdict.claim.above: verdict for verdict in stats.judge(stored[name], stored.values())}
+        for name in ("imm/your_domains", "imm/your_domains_equal")
+    )
+    texts = {row: [f"{each[row].estimate.mean:+.1f} ({each[row].outcome})" for each in (whole, equal)] for row in whole}
+    return {row: "; ".join(texts[row]) for row in [*ROWS][1:]}
 
 
 def main(*options: str) -> None:

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
+from helpers.papers.a2d.losses import soft_cross_entropy
 from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
+from helpers.papers.mtdnn_kd.losses import soft_target_cross_entropy
 
 # One window of two tokens and one of padding: the student says 1/2 1/2 for the start and 9/10 1/10 for the end, the
 # teacher 1/4 3/4 and 6/10 4/10. The answer starts at token 1 and ends at token 0.
@@ -86,6 +88,14 @@ def test_padding_of_student_and_teacher_changes_no_divergence(divergence, paddin
     student, teacher = logs((0.5, 0.5), (0.9, 0.1), padding), logs((0.25, 0.75), (0.6, 0.4), padding)
     for pair in ((student, TEACHER), (STUDENT, teacher), (student, teacher)):
         assert divergence(*pair, GOLD, MASK).tolist() == expected
+
+
+def test_logits_in_the_place_of_probabilities_are_an_error():
+    logits, mask = (torch.tensor([[-1.0, 2.0]]),) * 2, torch.ones(1, 2)
+    with pytest.raises(ValueError, match="expected probabilities, found -1; take the softmax of logits first"):
+        soft_cross_entropy(logits, logits, mask, 1.0)
+    with pytest.raises(ValueError, match="expected probabilities"):
+        soft_target_cross_entropy(logits[0], logits[0])
 
 
 def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():

@@ -18,7 +18,7 @@ from helpers import paths, records
 from helpers.notebooks.runner import REPORT, link_from
 from helpers.notebooks.saving import refresh_git
 from helpers.presets.load import keys
-from helpers.results import findings
+from helpers.results import findings, report
 
 ROOT = paths.ROOT
 DOCUMENTS = [
@@ -95,6 +95,13 @@ def test_readme_and_documents_are_short():
 
     assert count(findings.README) <= 550
     assert sum(map(count, DOCUMENTS)) <= 7920  # words, without signs
+
+
+def test_executed_copies_have_the_verdicts_of_today():
+    words = {word.capitalize() for word in report.OUTCOME_WORDS}
+    for file in (ROOT / "results").glob("*/notebooks/*.ipynb"):
+        shown = re.findall(r'data-label=."p.">[^<]*</td><td>([^<]*)</td>', file.read_text(encoding="utf-8"))
+        assert {*shown} <= words, file
 
 
 def test_executed_copies_are_of_the_notebooks_as_they_are():

@@ -113,11 +113,12 @@ def content(figure: Figure, suffix: str) -> bytes:
 
 def adapt_colors(svg: str) -> str:
     """Return an SVG whose greys are those of `DARK` where a person prefers a dark page."""
-    style = "".join(f"--c{light[1:]}: {light}; " for light in DARK)
-    dark = "".join(f"--c{light[1:]}: {other}; " for light, other in DARK.items())
-    for light in DARK:
-        svg = svg.replace(light, f"var(--c{light[1:]})")
-    rules = f"<style>:root {{ {style}}} @media (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}</style>"
+    rules = "".join(
+        f'[style*="{part}: {light}"] {{ {part}: {dark} !important }} '
+        for light, dark in DARK.items()
+        for part in ("fill", "stroke")
+    )
+    rules = f"<style>@media (prefers-color-scheme: dark) {{ {rules}}}</style>"
     head, tag, rest = svg.partition(" <defs>")
     return f"{head} {rules}\n{tag}{rest}"
 

@@ -30,6 +30,7 @@ WORDS = (
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 MOST_ROWS = 3  # of a situation in README; the notebook has all
+MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
@@ -123,7 +124,7 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
     """Name what tells a verdict from others of its world or of all: preset, table, and the reader to beat."""
-    names = [record.preset] if len({record.preset for record, _ in of_world}) > 1 else []
+    names = [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
     names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
     return ", ".join(names)
@@ -217,8 +218,10 @@ def state_exact_match(record: Record, claim: Claim) -> str:
 
 def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = (), between: str = "; ") -> str:
     """Join gains with their baselines, which are left out where the line ``above`` has the same."""
-    has_same = list(gains) == list(above)
-    return between.join(between.join(texts) + f" over {name}" * (not has_same) for name, texts in gains.items())
+    names = {name: f" over {name}" * (list(gains) != list(above)) for name in gains}
+    if len(gains) > 1:
+        return between.join(text + names[name] for name, texts in gains.items() for text in texts)
+    return between.join(between.join(texts) + names[name] for name, texts in gains.items())
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -260,7 +263,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         if not pairs:
             continue
         differences = f"[How ours differs from the paper](../docs/deviations/{paper.key}.md)"
-        about = ". ".join(filter(None, (paper.title, paper.claim, paper.remark, differences)))
+        about = ". ".join(filter(None, (paper.title, f"Claim: {paper.claim}", paper.remark, differences)))
         lines += ["", f"## {paper.method}", "", f"{about}."]
         for record in dict.fromkeys(record.artefact for record, _ in report.main_verdicts(paper, judged)):
             of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
@@ -268,6 +271,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
             lines += ["", f"{first.title} (preset {first.preset}):", ""]
             lines += [f"![{first.title}]({first.preset}/{first.artefact}.svg)", "", scores_of(first)]
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
+        numbered.sort(key=lambda pair: [record.artefact for record, _ in judged].index(pair[0].artefact))
         lines += ["", "The paper's claims with a number; the reports have the others, and our controls:", ""]
         lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered)]
     return "\n".join(lines) + "\n"
@@ -285,6 +289,8 @@ def state_reasons(pairs: Pairs) -> list[str]:
 def scores_of(record: Record) -> str:
     """Return a record's first metric as a Markdown table."""
     frame = report.numbers(record.by_metric()[0]).fillna("")
+    if stats.AVERAGE in frame.columns.get_level_values(0) and len(frame.columns) > MOST_COLUMNS:
+        frame = frame[[name for name in frame.columns if stats.AVERAGE in name]]
     frame.columns = [" ".join(name) if isinstance(name, tuple) else name for name in frame.columns]
     return to_markdown(frame.reset_index(names=frame.attrs["caption"]))
 

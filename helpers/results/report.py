@@ -90,6 +90,7 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
         if claim.text in record.passages:
             intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
         amount = f"{ours.mean:{form}}{half} {unit}" + f" ({'; '.join(intervals)})" * bool(intervals)
+        amount = re.sub(r"^\+(0(?:\.0+)?) ", r"\1 ", amount)  # a rounded zero has no sign
     if printed is None:
         outcome += f", {stats.NO_NUMBER}" * (not claim.control)
     elif claim.share:
@@ -118,12 +119,14 @@ def decimals_of(values: Sequence[float]) -> int:
     return next((digits for digits in (0, 1) if all(round(value, digits) == value for value in values)), 2)
 
 
-def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[str, Any]]:
+def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return a row per claim: words, and the places of our difference and the paper's from 0 to 100 on one scale.
 
     A share, in percent, has words alone, and so has a number of the paper that is one. The scale ends at ``limit``;
     longer intervals are cut.
     """
+    pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts]
+    verdicts = [verdict for _, verdict in pairs]
     drawn = [verdict for verdict in verdicts if not verdict.claim.share]
     printed = [verdict.printed if not verdict.claim.printed_for.startswith("%") else None for verdict in verdicts]
     shown = [abs(verdict.estimate.mean) for verdict in drawn]
@@ -135,7 +138,7 @@ def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[st
         return round(50 + 48 * max(-1.0, min(1.0, value / limit)), 1)
 
     rows = []
-    for verdict, of_paper in zip(verdicts, printed, strict=True):
+    for (record, verdict), of_paper in zip(pairs, printed, strict=True):
         (_, reported, ours), each = state_verdict(record, verdict), verdict.estimate
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
@@ -147,7 +150,8 @@ def tabulate_claims(record: Record, verdicts: Sequence[Verdict]) -> list[dict[st
             "p": "",
         }
         if verdict.p is not None and any(each.values):  # readers that are the same leave nothing to test
-            row["p"] = f"{verdict.p:.3f}" if verdict.p >= 0.0005 else "< 0.001"
+            digits = 4 if round(verdict.p, 3) == stats.ALPHA else 3  # on which side of it
+            row["p"] = f"{verdict.p:.{digits}f}" if verdict.p >= 0.0005 else "< 0.001"
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
@@ -434,9 +438,12 @@ def is_numbered(record: Record) -> bool:
     return table_of(record).startswith(("Table", "Figure"))
 
 
-def summarise(paper: Any, judged: Iterable[Judged]) -> list[Judged]:
-    """Select the verdicts on a paper's main claims by record."""
-    return [(record, [verdict]) for record, verdict in main_verdicts(paper, judged)]
+def summarise(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
+    """Return the rows of all papers' main claims on one scale, each with its paper and the number of its table."""
+    claims = [(paper, *pair) for paper, judged in sections for pair in main_verdicts(paper, judged)]
+    rows = tabulate_claims([(record, [verdict]) for _, record, verdict in claims])
+    places = [{"of": paper, "table": table_of(record)} for paper, record, _ in claims]
+    return [row | place for row, place in zip(rows, places, strict=True)]
 
 
 def table_of(record: Record) -> str:
@@ -476,10 +483,14 @@ def judge_records(selected: Sequence[Record]) -> list[Judged]:
 
 
 def copies(paper: Any, preset: str) -> dict[str, str]:
-    """Return the executed notebooks of a paper by name, mini's before study's, with their places seen from a report."""
+    """Return the executed notebooks of a paper by name and preset, mini's before study's, seen from a report."""
     patterns = [f"notebooks/{card.name}.ipynb" for card in paper.notebooks]
     files = [file for pattern in patterns for name in ("study", "mini") for file in paths.find_results(name, pattern)]
-    return {file.stem: os.path.relpath(file, paths.report(preset).parent) for file in files}
+    places = {file.stem: file for file in files}
+    return {
+        f"{name} ({file.parent.parent.name})": os.path.relpath(file, paths.report(preset).parent)
+        for name, file in places.items()
+    }
 
 
 def contents(judged: Iterable[Judged]) -> dict[str, str]:
@@ -522,7 +533,7 @@ TEMPLATE = jinja2.Template(
     | {
         function.__name__: function
         for function in (
-            *(anchor, contents, copies, count, embed_figure, is_numbered, split_controls, summarise),
+            *(anchor, contents, copies, count, embed_figure, is_numbered, main_verdicts, split_controls, summarise),
             *(state_earlier_settings, table_of, tables, tabulate_claims),
         )
     }

@@ -4,15 +4,18 @@ from torch import Tensor
 
 from helpers import extractive_qa
 from helpers.extractive_qa import Span, log_probabilities
-from helpers.loop import Batch
+from helpers.loop import Batch, check_probabilities
 from helpers.presets.schema import Preset
 
 
 def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
     """Compute -sum q log softmax(student / temperature) of start and of end, summed, shape B (L_KD, section 3.1).
 
-    ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked.
+    ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. Raises
+    ValueError for logits in their place (on a CPU).
     """
+    for q in teacher_probabilities:
+        check_probabilities(q)
     pairs = zip(student, teacher_probabilities, strict=True)
     return -sum((q.float() * log_probabilities(s.float() / temperature, mask_BxL)).sum(-1) for s, q in pairs)
 

@@ -5,11 +5,15 @@ from torch import Tensor
 
 from helpers.classification import task_loss
 from helpers.extractive_qa import weighted_mean
-from helpers.loop import Batch
+from helpers.loop import Batch, check_probabilities
 
 
 def soft_target_cross_entropy(logits_BxC: Tensor, targets_BxC: Tensor) -> Tensor:
-    """Compute -sum Q(c|X) log P(c|X) over the classes c, shape B (Eq. 4). Targets are probabilities."""
+    """Compute -sum Q(c|X) log P(c|X) over the classes c, shape B (Eq. 4).
+
+    Targets are probabilities. Raises ValueError for logits in their place (on a CPU).
+    """
+    check_probabilities(targets_BxC)
     return -(targets_BxC * logits_BxC.float().log_softmax(-1)).sum(-1)
 
 
