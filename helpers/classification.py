@@ -54,6 +54,12 @@ from helpers.training import Model, Outputs, Training, predict
 # --- losses ---------------------------------------------------------------------------------------------------------
 
 
+def check_probabilities(values: Tensor) -> None:
+    """Raise ValueError for what is negative, such as logits. Nothing is checked on a GPU, which would have to wait."""
+    if values.device.type == "cpu" and (lowest := values.amin()) < 0:
+        raise ValueError(f"expected probabilities, found {lowest:.3g}; take the softmax of logits first")
+
+
 def domain_means(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:
     """Average over the texts of each domain, shape D; 0 for a domain without any."""
     sums_D, counts_D = (

@@ -34,12 +34,6 @@ Loss = Callable[[object, Batch, float], dict[str, Tensor]]
 Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for the history
 
 
-def check_probabilities(values: Tensor) -> None:
-    """Raise ValueError for what is negative, such as logits. Nothing is checked on a GPU, which would have to wait."""
-    if values.device.type == "cpu" and (lowest := values.amin()) < 0:
-        raise ValueError(f"expected probabilities, found {lowest:.3g}; take the softmax of logits first")
-
-
 @dataclass
 class Fitted:
     """Training outcome. The history has [step, score, details] of each validation, ``losses`` each step's terms."""

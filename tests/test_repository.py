@@ -98,7 +98,7 @@ def test_readme_and_documents_are_short():
 
 
 def test_executed_copies_have_the_verdicts_of_today():
-    words = {word.capitalize() for word in report.OUTCOME_WORDS}
+    words = {"Too few seeds", *(word.capitalize() for word in report.OUTCOME_WORDS)}
     for file in (ROOT / "results").glob("*/notebooks/*.ipynb"):
         shown = re.findall(r'data-label=."p.">[^<]*</td><td>([^<]*)</td>', file.read_text(encoding="utf-8"))
         assert {*shown} <= words, file

@@ -329,7 +329,8 @@ class Session:
 
     def run(self, plan: engine.Plan) -> Any:
         """Carry out a plan and return its value; say so where the preset leaves all of it out. Raises TasksFailed."""
-        if (value := engine.run(plan, self.preset.engine)) == {}:
+        value = engine.run(plan, self.preset.engine)
+        if isinstance(value, dict) and not value:
             print(f"preset {self.preset.name} leaves this out")
         return value
 

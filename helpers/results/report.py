@@ -143,8 +143,9 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
+        is_early = verdict.outcome == stats.UNDECIDED and len(each.values) < stats.VERDICT_SEEDS
         row |= {
-            "verdict": verdict.outcome.capitalize(),
+            "verdict": "Too few seeds" if is_early else verdict.outcome.capitalize(),
             "kind": VERDICT_KINDS.get(verdict.outcome, ""),
             "limit": "",
             "p": "",

@@ -3,8 +3,9 @@
 from torch import Tensor
 
 from helpers import extractive_qa
+from helpers.classification import check_probabilities
 from helpers.extractive_qa import Span, log_probabilities
-from helpers.loop import Batch, check_probabilities
+from helpers.loop import Batch
 from helpers.presets.schema import Preset
 
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from helpers.classification import task_loss
+from helpers.classification import check_probabilities, task_loss
 from helpers.extractive_qa import weighted_mean
-from helpers.loop import Batch, check_probabilities
+from helpers.loop import Batch
 
 
 def soft_target_cross_entropy(logits_BxC: Tensor, targets_BxC: Tensor) -> Tensor:
