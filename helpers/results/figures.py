@@ -300,9 +300,10 @@ def curves(record: Record) -> Figure:
 
 
 def find_zero(record: Record) -> str:
-    """Find the method whose scores are all zero, as the others are differences from it; "" for none."""
+    """Find the method from which a record's scores are differences, and which is zero itself; "" for none."""
     others = {score.method for score in record.scores if score.value}
-    return next((score.method for score in record.scores if score.method not in others), "")
+    zeros = [score.method for score in record.scores if score.method not in others]
+    return zeros[0] if zeros and record.unit in DIFFERENCES.values() else ""
 
 
 def scatter(record: Record) -> Figure:

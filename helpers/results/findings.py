@@ -218,10 +218,11 @@ def state_exact_match(record: Record, claim: Claim) -> str:
 
 def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = (), between: str = "; ") -> str:
     """Join gains with their baselines, which are left out where the line ``above`` has the same."""
-    names = {name: f" over {name}" * (list(gains) != list(above)) for name in gains}
-    if len(gains) > 1:
-        return between.join(text + names[name] for name, texts in gains.items() for text in texts)
-    return between.join(between.join(texts) + names[name] for name, texts in gains.items())
+    if list(gains) == list(above):
+        return between.join(chain.from_iterable(gains.values()))
+    if len(gains) == 1:
+        return "".join(between.join(texts) + f" over {name}" for name, texts in gains.items())
+    return between.join(f"{text} over {name}" for name, texts in gains.items() for text in texts)
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:

@@ -443,7 +443,7 @@ def summarise(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, An
     """Return the rows of all papers' main claims on one scale, each with its paper and the number of its table."""
     claims = [(paper, *pair) for paper, judged in sections for pair in main_verdicts(paper, judged)]
     rows = tabulate_claims([(record, [verdict]) for _, record, verdict in claims])
-    places = [{"of": paper, "table": table_of(record)} for paper, record, _ in claims]
+    places = [{"card": paper, "table": table_of(record)} for paper, record, _ in claims]
     return [row | place for row, place in zip(rows, places, strict=True)]
 
 
