@@ -173,7 +173,7 @@ def test_the_page_begins_with_a_summary(results):
     summary = summary.partition("<main>")[2]
     assert 0 < summary.index("what imm claims") < summary.index("what a2d claims")  # the best first
     assert "<img" not in summary
-    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller than reported", "Undecided"):
+    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller than reported", "Too few seeds"):
         assert f">{cell}</td>" in summary
     assert (
         "The paper's claims here: 1 supported, smaller than reported; 1 refuted (no number in the paper: 1 undecided)."
@@ -278,7 +278,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
     smaller = "**supported, smaller than reported**: +5.0 ± 1.2"
-    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 claims supported, 1 refuted | **undecided**: +5.0 |")
+    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 claims supported, 1 refuted | **undecided**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2<br>0/1 claims supported, 1 refuted | – |")
     assert findings.WORDS in after
     overview = written[1].read_text()

@@ -262,7 +262,7 @@ def conclude(preset: str, artefact: str) -> HTML:
     record, name = records.read(paths.record(preset, artefact)), preset.partition("+")[0]
     verdicts = stats.judge(record, records.read_all(preset, record.paper_key))
     if not verdicts:
-        return HTML(f"<p><b>What came out.</b> {escape(SENTENCES[record.kind](record))}</p>")
+        return HTML(f"<p><b>What came out.</b> {escape(state_content(record))}</p>")
     main = next((verdict for verdict in verdicts if verdict.claim.primary), verdicts[0])
     parts = [state_result(record, main)]
     study = records.read_all("study", record.paper_key) if name != "study" else []
@@ -311,10 +311,16 @@ def state_case(record: Record) -> str:
     before, after = record.payload["readers"].values()
     sure = [f"{reader['probabilities']['gold']:.2f}" for reader in (before, after) if "gold" in reader["probabilities"]]
     change = f"; the right answer's probability goes from {' to '.join(sure)}" if len(sure) > 1 else ""
-    return f"The reader by itself answers “{before['answer']}”, the distilled one “{after['answer']}”{change}."
+    counts = "".join(f" {note[0].upper()}{note[1:]}." for note in record.notes if note.startswith("of "))
+    return f"The reader by itself answers “{before['answer']}”, the distilled one “{after['answer']}”{change}.{counts}"
 
 
 SENTENCES = {"matrix": state_extremes, "profile": state_profiles, "case": state_case}  # on records without claims
+
+
+def state_content(record: Record) -> str:
+    """Say in a sentence what a record without claims shows; "" for a kind that has none."""
+    return SENTENCES[record.kind](record) if record.kind in SENTENCES else ""
 
 
 def page(preset: str, papers: Sequence[Any]) -> HTML:
@@ -534,8 +540,8 @@ TEMPLATE = jinja2.Template(
     | {
         function.__name__: function
         for function in (
-            *(anchor, contents, copies, count, embed_figure, is_numbered, main_verdicts, split_controls, summarise),
-            *(state_earlier_settings, table_of, tables, tabulate_claims),
+            *(anchor, contents, copies, count, embed_figure, is_numbered, main_verdicts, split_controls, state_content),
+            *(state_earlier_settings, summarise, table_of, tables, tabulate_claims),
         )
     }
 )
