@@ -70,8 +70,10 @@ def state_study() -> dict[str, str]:
         {verdict.claim.above: verdict for verdict in stats.judge(stored[name], stored.values())}
         for name in ("imm/your_domains", "imm/your_domains_equal")
     )
-    texts = {row: [f"{each[row].estimate.mean:+.1f} ({each[row].outcome})" for each in (whole, equal)] for row in whole}
-    return {row: "; ".join(texts[row]) for row in [*ROWS][1:]}
+    return {
+        row: "; ".join(f"{each[row].estimate.mean:+.1f} ({each[row].outcome})" for each in (whole, equal))
+        for row in [*ROWS][1:]
+    }
 
 
 def main(*options: str) -> None:

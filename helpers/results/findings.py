@@ -16,7 +16,7 @@ from helpers import paths, records
 from helpers.files import write_whole
 from helpers.records import Claim, Record
 from helpers.results import figures, report, stats
-from helpers.results.report import FIRST_SEED_OF, OUTCOME_WORDS, Judged
+from helpers.results.report import FIRST_SEED_OF, Judged
 from helpers.results.stats import Verdict
 
 README = paths.ROOT / "README.md"
@@ -91,7 +91,7 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
         texts = [state_world(of_world, pairs) for of_world in by_world]
         texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
         cells += ["<br>".join(of_world) or "–" for of_world in texts]
-        lines[f"| {' | '.join(cells)} |"] = min(OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs)
+        lines[f"| {' | '.join(cells)} |"] = report.rank_best(pairs)
     heads = ["claim (notebook)", "reported (points)", *findings]
     rows = sorted(lines, key=lines.get)
     return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
@@ -272,7 +272,8 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
             lines += ["", f"{first.title} (preset {first.preset}):", ""]
             lines += [f"![{first.title}]({first.preset}/{first.artefact}.svg)", "", scores_of(first)]
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
-        numbered.sort(key=lambda pair: [record.artefact for record, _ in judged].index(pair[0].artefact))
+        order = list(dict.fromkeys(record.artefact for record, _ in judged))
+        numbered.sort(key=lambda pair: order.index(pair[0].artefact))
         lines += ["", "The paper's claims with a number; the reports have the others, and our controls:", ""]
         lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered)]
     return "\n".join(lines) + "\n"

@@ -89,8 +89,9 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
             intervals = ["95 % CI " * (not short) + f"{ours.low:{form}} to {ours.high:{form}}"]
         if claim.text in record.passages:
             intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
-        amount = f"{ours.mean:{form}}{half} {unit}" + f" ({'; '.join(intervals)})" * bool(intervals)
-        amount = re.sub(r"^\+(0(?:\.0+)?) ", r"\1 ", amount)  # a rounded zero has no sign
+        is_zero = not round(ours.mean, stats.decimals(first))  # as shown, which has no sign
+        amount = f"{ours.mean:{form.removeprefix('+') if is_zero else form}}{half} {unit}"
+        amount += f" ({'; '.join(intervals)})" * bool(intervals)
     if printed is None:
         outcome += f", {stats.NO_NUMBER}" * (not claim.control)
     elif claim.share:
@@ -332,13 +333,13 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
     for record in stored:
         figures.save(record)
-    return HTML(TEMPLATE.page(preset, sections, sorted(sections, key=rank_section), same))
+    best_first = sorted(sections, key=lambda section: rank_best(main_verdicts(*section)))
+    return HTML(TEMPLATE.page(preset, sections, best_first, same))
 
 
-def rank_section(section: tuple[Any, list[Judged]]) -> int:
-    """Return the place of a paper's best main verdict among `OUTCOME_WORDS`; papers without one come last."""
-    ranks = [OUTCOME_WORDS.index(verdict.outcome) for _, verdict in main_verdicts(*section)]
-    return min(ranks, default=len(OUTCOME_WORDS))
+def rank_best(pairs: Iterable[tuple[Record, Verdict]]) -> int:
+    """Return the place of the best verdict among `OUTCOME_WORDS`, or the one behind them where there is none."""
+    return min((OUTCOME_WORDS.index(verdict.outcome) for _, verdict in pairs), default=len(OUTCOME_WORDS))
 
 
 def reproduced(stored: Iterable[Record], others: Iterable[Record]) -> tuple[str, list[str]]:
