@@ -20,7 +20,7 @@ study: $(STAMP)
 	$(RUN) -m helpers run --preset study
 
 test: $(STAMP)
-	$(RUN) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The tests with the newest versions of all packages, in an environment that is made anew and removed.
 canary:
@@ -28,7 +28,7 @@ canary:
 	$(PYTHON) -m venv .venv-canary
 	.venv-canary/bin/python -m pip install --quiet --editable ".[dev]"
 	.venv-canary/bin/python -m pip freeze | grep -iE "^(torch|transformers|papermill)="
-	.venv-canary/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	.venv-canary/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 	rm -rf .venv-canary
 
 # What takes minutes or a package that few need: trainings on Ray, and all notebooks on a slice of preset paper.

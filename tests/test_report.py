@@ -271,8 +271,10 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     for each in (claimed(preset="study"), refuted, supported, claimed(preset="lab", seeds=2)):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
-    assert written == [findings.README, paths.results("") / "README.md"]
-    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n| claim (notebook) |")
+    assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
+    picture = written[2].read_text()
+    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{findings.PICTURE}\n\n| claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
@@ -307,9 +309,10 @@ def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path
     results.mkdir()
     for name in ("study", "mini", "lab-large", "lab"):
         (results / name).symlink_to(paths.ROOT / "results" / name)
-    (_, overview), after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
+    (_, overview, picture), after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
     assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"
-    assert overview.read_text() == (paths.ROOT / "results/README.md").read_text(encoding="utf-8")
+    for path in (overview, picture):
+        assert path.read_text() == (paths.ROOT / "results" / path.name).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in (paths.ROOT / "results").glob("*/report.html")))

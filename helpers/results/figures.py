@@ -105,10 +105,20 @@ def content(figure: Figure, suffix: str) -> bytes:
         metadata = {"Software" if is_png else "Date": None}
         figure.savefig(file, format=suffix, dpi=120, metadata=metadata, transparent=not is_png)
     if not is_png:
-        return adapt_colors(file.getvalue().decode()).encode()
+        return adapt_colors(number_ids(file.getvalue().decode())).encode()
     image, file = Image.open(file).convert("RGB"), io.BytesIO()
     image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
+
+
+def number_ids(svg: str) -> str:
+    """Return an SVG with its ids numbered in order of appearance.
+
+    Matplotlib hashes an area with all digits of its corners, and the last of these are not the same in all processes.
+    """
+    ids = re.findall(r' id="([a-z][0-9a-f]{10})"', svg)
+    numbers = {name: f"{name[0]}{number}" for number, name in enumerate(sorted(ids, key=svg.index))}
+    return re.sub(r"\b[a-z][0-9a-f]{10}\b", lambda match: numbers.get(match[0], match[0]), svg)
 
 
 def adapt_colors(svg: str) -> str:

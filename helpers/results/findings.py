@@ -6,11 +6,13 @@ All is computed from stored records and their verdicts.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from IPython.display import HTML
+from matplotlib.lines import Line2D
 
 from helpers import paths, records
 from helpers.files import write_whole
@@ -29,11 +31,14 @@ WORDS = (
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
+NOT_SUPPORTED = "not supported"
+PICTURE = "![Gains, ours and reported](results/headlines.svg)"
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
+Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
 
 
 def judge_worlds(papers: Sequence[Any]) -> Findings:
@@ -59,12 +64,14 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
-    parts = [state_main(findings, papers), WORDS, state_advice(findings, papers, advice)]
-    tables = "\n\n".join(filter(None, parts))
-    write_into_readme(BEGIN, f"\n{tables}\n", END)
-    overview = paths.results("") / "README.md"
+    headlines = rank_headlines(findings, papers)
+    parts = [PICTURE, state_main(findings, headlines), WORDS, state_advice(findings, papers, advice)]
+    text = "\n\n".join(filter(None, parts))
+    write_into_readme(BEGIN, f"\n{text}\n", END)
+    overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
     write_whole(overview, describe_results(findings, papers))
-    return [README, overview]
+    write_whole(picture, figures.content(draw_headlines(headlines), "svg"))
+    return [README, overview, picture]
 
 
 def write_into_readme(begin: str, text: str, end: str) -> None:
@@ -73,13 +80,54 @@ def write_into_readme(begin: str, text: str, end: str) -> None:
     write_whole(README, before + begin + text + end + rest.partition(end)[2])
 
 
-def state_main(findings: Findings, papers: Sequence[Any]) -> str:
-    """Return a Markdown table: each paper's main claim, its number, and our verdict in each world, the best first."""
-    lines = {}
+def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
+    """Collect the verdicts on the papers' main claims, the paper with the best one first."""
+    ranked = []
     for paper in papers:
-        by_world = [report.main_verdicts(paper, by_paper[paper.key]) for by_paper in findings.values()]
-        if not (pairs := list(chain.from_iterable(by_world))):
-            continue
+        by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
+        if pairs := list(chain.from_iterable(by_world.values())):
+            ranked.append((report.rank_best(pairs), (paper, by_world)))
+    return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
+
+
+def draw_headlines(headlines: Headlines) -> figures.Picture:
+    """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
+    colors = {stats.SUPPORTED: figures.COLORS[2], NOT_SUPPORTED: figures.COLORS[0], stats.UNTESTED: figures.SOFT}
+    printed = {"color": figures.PAPER_COLOR, **figures.HOLLOW}
+    with figures.plain_style():
+        figure = figures.Picture(0.42 * len(headlines) + 0.8, width=7.5)
+        panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
+        for ax, world in zip(panels, WORLDS, strict=True):
+            ax.axvline(0, color=figures.SOFT, linewidth=0.8)
+            for line, (_, by_world) in enumerate(headlines):
+                pairs, of_all = by_world[world], list(chain.from_iterable(by_world.values()))
+                for number, (record, verdict) in enumerate(pairs):
+                    place = line + 0.3 * (number - (len(pairs) - 1) / 2)
+                    figures.dot(ax, place, verdict.estimate, colors[shorten_outcome(verdict.outcome)])
+                    ax.plot(verdict.printed, place, **printed)
+                    apart = place_apart(record, verdict, pairs, of_all)
+                    ax.annotate(apart, (1.02, place), xycoords=("axes fraction", "data"), fontsize=7, va="center")
+            figures.name_lines(ax, [paper.method for paper, _ in headlines], "")
+            ax.set_title(world)
+        figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
+        handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in colors.items()]
+        figure.legend(handles=[*handles, Line2D([], [], label="the paper", **printed)], loc="outside upper left", ncols=4)
+    return figure
+
+
+def shorten_outcome(outcome: str) -> str:
+    """Return a verdict as supported, not supported, or not tested."""
+    if outcome == stats.UNTESTED:
+        return outcome
+    return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
+
+
+def state_main(findings: Findings, headlines: Headlines) -> str:
+    """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
+    heads = ["claim (notebook)", "reported (points)", *findings]
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    for paper, by_world in headlines:
+        pairs = list(chain.from_iterable(by_world.values()))
         notebook = next(card.name for card in paper.notebooks if card.plans)
         copy = f"[{notebook.partition('_')[0]}](results/mini/notebooks/{notebook}.ipynb)"
         reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
@@ -88,13 +136,11 @@ def state_main(findings: Findings, papers: Sequence[Any]) -> str:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
         cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
-        texts = [state_world(of_world, pairs) for of_world in by_world]
+        texts = [state_world(of_world, pairs) for of_world in by_world.values()]
         texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
         cells += ["<br>".join(of_world) or "–" for of_world in texts]
-        lines[f"| {' | '.join(cells)} |"] = report.rank_best(pairs)
-    heads = ["claim (notebook)", "reported (points)", *findings]
-    rows = sorted(lines, key=lines.get)
-    return "\n".join([f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}", *rows])
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def tally_claims(judged: Iterable[Judged]) -> str:
@@ -232,7 +278,7 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         return ""
     table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    return f"## What should I use?\n\n{to_markdown(table.rename(columns={'gain': 'gain (points)'}))}"
+    return f"## What to use\n\n{to_markdown(table.rename(columns={'gain': 'gain (points)'}))}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
