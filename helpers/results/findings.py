@@ -111,7 +111,8 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
         handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in colors.items()]
-        figure.legend(handles=[*handles, Line2D([], [], label="the paper", **printed)], loc="outside upper left", ncols=4)
+        handles.append(Line2D([], [], label="the paper", **printed))
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
     return figure
 
 
