@@ -71,11 +71,6 @@ class Paper:
         """The authors and the year."""
         return self.title.partition(":")[0]
 
-    @property
-    def methods(self) -> dict[str, str]:
-        """What the rows of its tables are, by name."""
-        return tomllib.loads((paths.PRESETS / "methods.toml").read_text(encoding="utf-8")).get(self.key, {})
-
 
 @cache
 def list_papers() -> list[Paper]:

@@ -1,7 +1,7 @@
 """Results in words and tables: in notebooks, and as an HTML page per preset.
 
 Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
-reference, the meanings of its methods, and exhibits in reading order.
+reference, and exhibits in reading order.
 """
 
 import base64
@@ -537,7 +537,7 @@ def embed_figure(record: Record) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "readable": figures.readable}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "METHODS": figures.read_methods(), "readable": figures.readable}
     | {
         function.__name__: function
         for function in (
