@@ -399,8 +399,7 @@ class Questions:
             windows = windows.with_labels(weight=weights_W)
         sizes = [len(load(preset.data, name).train) for name in self.names]
         domain_of_example = np.repeat(np.arange(len(sizes)), sizes)
-        order = seed + ORDERS * self.order
-        epochs = upsampled(windows, domain_of_example, batch_size=optim.batch_size, seed=order)
+        epochs = upsampled(windows, domain_of_example, batch_size=optim.batch_size, seed=seed + ORDERS * self.order)
         skipped = self.after.steps(preset, optim) if self.after else 0
         return Batches(windows, plan_steps(epochs, skipped + self.steps(preset, optim))[skipped:])
 

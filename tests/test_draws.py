@@ -9,7 +9,7 @@ from helpers.data.load import load as load_examples
 from helpers.data.load import load_adversarial
 from helpers.data.mini import world as mini
 from helpers.notebooks.session import identify_draws
-from helpers.presets.load import load_preset
+from helpers.presets.load import PresetError, load_preset
 from helpers.presets.schema import DataSettings, TasksSettings, TextsSettings
 
 PARTS = ("train", "valid", "test")
@@ -60,6 +60,21 @@ def test_all_of_the_miniature_world_is_drawn():
 def test_draws_are_numbered_from_the_first_seed():
     assert SMOKE.for_seed(0) == SMOKE and SMOKE.for_seed(2).data.draw == 2
     assert SMOKE.changed("data", draw=40).for_seed(2).data.draw == 42
+
+
+def test_seeds_behind_the_presets_last_are_further_ones():
+    def numbers(**engine):
+        return [
+            *load_preset("smoke", seeds=3, **{f"engine.{key}": value for key, value in engine.items()}).seed_numbers
+        ]
+
+    assert numbers() == [0, 1, 2] and numbers(max_seeds=2) == [0, 1]
+    assert numbers(first_seed=1) == [1, 2] and numbers(first_seed=2, max_seeds=5) == [2]
+    assert numbers(first_seed=3, max_seeds=2) == [3, 4]
+    with pytest.raises(
+        PresetError, match=r"^preset smoke: engine.first_seed: expected at most 2; lower it, or set eng"
+    ):
+        numbers(first_seed=3)
 
 
 def test_of_files_the_test_part_stays_and_nothing_is_drawn_where_all_is_trained_on(folder):

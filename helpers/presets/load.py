@@ -157,5 +157,5 @@ def explain(error: pydantic.ValidationError) -> str:
             problem = "the key is missing; add it"
         elif details["type"] != "value_error":  # such a message has its own words for the value
             problem += f", found {details['input']!r:.80}"
-        problems.append(f"{key}: {problem}")
+        problems.append(f"{key}: {problem}" if key else problem)
     return "; ".join(problems)

@@ -123,8 +123,7 @@ class DatasetSettings(Settings):
     @property
     def is_given(self) -> bool:
         """Whether the preset says where they are, or has to."""
-        is_there = self.source != "files" or self.folder or self.downloads
-        return self.is_required or bool(self.named and is_there)
+        return self.is_required or bool(self.named and (self.source != "files" or self.folder or self.downloads))
 
 
 class AdversarialSettings(Settings):
@@ -405,9 +404,16 @@ class Preset(Settings):
 
     @property
     def seed_numbers(self) -> range:
-        """The seeds that a run trains: all, or ``engine.max_seeds`` from ``engine.first_seed`` on."""
+        """The seeds that a run trains; from an ``engine.first_seed`` behind the preset's last on, further ones."""
         first, most = self.engine.first_seed, self.engine.max_seeds
-        return range(first, min(self.seeds, first + most) if most else self.seeds)
+        last = self.seeds if first < self.seeds else first + most
+        return range(first, min(last, first + most) if most else last)
+
+    @pydantic.model_validator(mode="after")
+    def _has_seeds(self) -> Self:
+        if not self.seed_numbers:
+            raise ValueError(f"engine.first_seed: expected at most {self.seeds - 1}; lower it, or set engine.max_seeds")
+        return self
 
     def for_controls(self) -> Self | None:
         """Return the preset with at most ``control_seeds`` seeds; None where these leave none to train."""
