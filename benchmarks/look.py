@@ -1,6 +1,6 @@
 """Distillation in 2 minutes: an ensemble of readers of three domains, and one reader distilled from it (make look).
 
-With ``--readme`` the output is also written into README.md.
+With ``--readme`` the scores are also written into README.md.
 """
 
 import re
@@ -83,7 +83,7 @@ def main(*options: str) -> None:
     text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
     print(text, end="")
     if "--readme" in options:
-        write_into_readme(BEGIN, text, END)
+        write_into_readme(BEGIN, text.partition("\n\n")[0] + "\n", END)
 
 
 if __name__ == "__main__":

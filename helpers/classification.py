@@ -55,9 +55,14 @@ from helpers.training import Model, Outputs, Training, predict
 
 
 def check_probabilities(values: Tensor) -> None:
-    """Raise ValueError for what is negative, such as logits. Nothing is checked on a GPU, which would have to wait."""
-    if values.device.type == "cpu" and (lowest := values.amin()) < 0:
-        raise ValueError(f"expected probabilities, found {lowest:.3g}; take the softmax of logits first")
+    """Raise ValueError where rows are below 0 or add up to more than 1, as logits do.
+
+    Nothing is checked on a GPU, which would have to wait."""
+    if values.device.type == "cpu":
+        lowest, most = values.amin(), values.float().sum(-1).amax()
+        if lowest < 0 or most > 1.01:  # for half precision
+            wrong = f"{lowest:.3g}" if lowest < 0 else f"rows that add up to {most:.3g}"
+            raise ValueError(f"expected probabilities, found {wrong}; take the softmax of logits first")
 
 
 def domain_means(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:

@@ -28,8 +28,6 @@ READ_EVERY = 50  # steps: reading a loss waits for the device
 TOLD_EVERY = 5.0  # seconds between two notes of the progress, beside the checkpoint
 CURVE_POINTS = 25  # of the losses that a result has
 Batch = dict[str, Tensor]  # in batches of several tasks also "task", a name
-# loss(output, batch, progress) gives named terms that add up to the loss. Progress rises from 0 to 1 in a training. In
-# a CUDA graph it is a tensor, so no loss branches on it.
 Loss = Callable[[object, Batch, float], dict[str, Tensor]]
 Validate = Callable[[nn.Module], tuple[float, dict]]  # a score, and details for the history
 
@@ -69,12 +67,13 @@ def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
 def fit(
     model, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label="", graphs=True
 ) -> Fitted:
-    """Train ``model`` in place by `TrainingSettings`. Keep the weights with the best score by ``validate`` (a
-    `Validate`), or the last.
+    """Train ``model`` in place by `TrainingSettings`. Keep the weights with the best score by `Validate`, or the last.
 
-    ``seed`` decides dropout. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
-    killed training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises
-    UserError where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
+    ``loss(output, batch, progress)`` returns named terms that are added up. Progress rises from 0 to 1, and is a tensor
+    in a CUDA graph, so no loss branches on it. ``seed`` decides dropout. The state goes into the file ``checkpoint``
+    every ``settings.checkpoint_minutes``, and a killed training goes on from there to the same weights. With ``graphs``
+    a GPU takes steps as CUDA graphs. Raises UserError where weights are not finite at first, TrainingDiverged where the
+    loss is not, OSError for a checkpoint.
     """
     check_finite_weights(model)
     torch.manual_seed(seed)

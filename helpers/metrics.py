@@ -139,8 +139,7 @@ def best_threshold(examples: Sequence[Example], predictions: Sequence) -> float:
     gain = np.where(is_answerable, score(examples, texts, no_answer=True).f1, wrong)
     difference = np.array([prediction.null_difference for prediction in predictions])
     order = np.argsort(difference, kind="stable")
-    total = np.concatenate([[0.0], np.cumsum(gain[order])])
-    best = int(total.argmax())
+    best = int(np.concatenate([[0.0], np.cumsum(gain[order])]).argmax())
     return float(difference[order[best - 1]]) if best else -np.inf
 
 

@@ -351,3 +351,6 @@ def test_the_student_at_the_last_place_is_claimed_to_be_above_that_at_the_first(
     first, second = tables.state_places(scores, "members")
     assert first.text == "RMR + A2D is better with 8 teachers than with 1 on Test"
     assert (first.above, first.below, second.columns) == ("RMR + A2D, 8", "RMR + A2D, 1", ["AddSent"])
+    *_, at_the_papers = tables.state_places(scores, "temperature")
+    assert (at_the_papers.above, at_the_papers.below, at_the_papers.columns) == ("RMR + A2D, 2", "RMR", ["Test"])
+    assert len(tables.state_places([score for score in scores if score.x != 2], "temperature")) == 2

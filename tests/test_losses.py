@@ -96,6 +96,10 @@ def test_logits_in_the_place_of_probabilities_are_an_error():
         soft_cross_entropy(logits, logits, mask, 1.0)
     with pytest.raises(ValueError, match="expected probabilities"):
         soft_target_cross_entropy(logits[0], logits[0])
+    with pytest.raises(ValueError, match="found rows that add up to 3; take the softmax"):  # none of them is negative
+        soft_cross_entropy(logits, (torch.tensor([[0.0, 3.0]]),) * 2, mask, 1.0)
+    halves = torch.tensor([[0.5, 0.5], [0.0, 1.0]], dtype=torch.float16)  # with rounding
+    assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
 
 
 def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():

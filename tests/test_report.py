@@ -27,6 +27,7 @@ def card(key, *names, reference=""):
         "claim": f"what {key} claims",
         "remark": "",
         "headlines": ("table1",),
+        "limits": (),
         "notebooks": (),
     }
     return SimpleNamespace(key=key, exhibits=exhibits, **more)
@@ -275,7 +276,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{findings.PICTURE}\n\n| claim (notebook) |")
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{findings.PICTURE}\n\n| claim (notebook, one seed) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
@@ -288,6 +289,26 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = f"| Table 1: B beats A | +9.5 | {smaller} | **undecided**: +5.0 |"
     assert row in overview.replace(" |  |", " |")
+
+
+def test_controls_that_limit_a_main_claim_stand_beside_it():
+    claims = [{"text": row, "above": row, "below": "A", "control": True} for row in "BC"]
+    (table,) = report.judge_records([claimed("a2d/table1", claims=claims)])
+    scores = [("A2D", "x", seed, x, x) for x in (1.0, 2.0) for seed in range(3)]
+    claims = [{"text": "t", "above": "A2D, 2", "below": "A2D, 1", "control": True}]
+    more = {"kind": "curve", "claims": claims, "payload": {"x": "temperature"}}
+    (curve,) = report.judge_records([record("a2d/temperatures", scores, **more)])
+    paper = SimpleNamespace(key="a2d", limits=(("table1", "C"), ("temperatures", "A2D, 2")))
+    pairs = report.limiting_controls(paper, [table, curve])
+    assert [verdict.claim.text for _, verdict in pairs] == ["C", "t"]
+    assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["A", "temperature 2"]
+
+
+def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
+    whole = claimed()
+    scores = [score for score in whole.scores if score.row != "C" or score.seed < 2]
+    assert "| C |" in findings.scores_of(whole)
+    assert "C" not in findings.scores_of(whole.model_copy(update={"scores": scores})).replace("CI", "")
 
 
 def test_what_to_use_is_what_a_record_supports(results):

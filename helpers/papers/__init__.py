@@ -50,8 +50,9 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, ``remark`` tells what its results depend on. ``settings`` are the preset's sections for the paper's methods
-    (papers may share one), ``examples`` those with its examples.
+    test it, ``limits`` the rows of our controls that limit it, ``remark`` tells what its results depend on.
+    ``settings`` are the preset's sections for the paper's methods (papers may share one), ``examples`` those with its
+    examples.
     """
 
     key: str
@@ -61,6 +62,7 @@ class Paper:
     claim: str = ""
     remark: str = ""
     headlines: tuple[str, ...] = ("table1",)
+    limits: tuple[tuple[str, str], ...] = ()  # exhibit, row
     exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()

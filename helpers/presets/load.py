@@ -25,7 +25,7 @@ class PresetError(UserError):
 
 
 def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
-    """Load the preset of this name, or of this TOML file.
+    """Load the preset of this name, or of this TOML file: ``load_preset("mini", "imm", seeds=2, **{"data.draw": 3})``.
 
     Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then `override`. Raises PresetError."""
     path = paths.PRESETS / f"{preset}.toml" if preset in PRESET_NAMES else Path(preset)

@@ -323,6 +323,7 @@ def scatter(record: Record) -> Figure:
     for row, color in color_methods(up.rows).items():
         x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
         ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o", label=readable(row))
+        ax.annotate(row, (x.mean, y.mean), (4, 3), textcoords="offset points", color=color, fontsize=8)
         estimates.append(y)
     ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
     ax.margins(x=0.12)

@@ -25,9 +25,9 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 % over seeds. *Supported*: significantly above zero. *Smaller*, *less "
-    f"than half*: below the paper's number. *{stats.UNTESTED.capitalize()}*: the setup cannot show it "
-    "([why](results/README.md)). `lab`'s settings followed its test scores."
+    "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's number. "
+    f"*{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its test "
+    "scores, which favours *supported*. A2D's own reader is RMR, its temperature 2."
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -81,11 +81,13 @@ def write_into_readme(begin: str, text: str, end: str) -> None:
 
 
 def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
-    """Collect the verdicts on the papers' main claims, the paper with the best one first."""
+    """Collect the verdicts on the papers' main claims, and on controls that limit these, the best paper first."""
     ranked = []
     for paper in papers:
         by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
         if pairs := list(chain.from_iterable(by_world.values())):
+            for world, by_paper in findings.items():
+                by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
 
@@ -93,26 +95,30 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
     colors = {stats.SUPPORTED: figures.COLORS[2], NOT_SUPPORTED: figures.COLORS[0], stats.UNTESTED: figures.SOFT}
-    printed = {"color": figures.PAPER_COLOR, **figures.HOLLOW}
+    beside = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "va": "center"}
     with figures.plain_style():
-        figure = figures.Picture(0.42 * len(headlines) + 0.8, width=7.5)
+        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=7.5)
         panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
         for ax, world in zip(panels, WORLDS, strict=True):
             ax.axvline(0, color=figures.SOFT, linewidth=0.8)
             for line, (_, by_world) in enumerate(headlines):
                 pairs, of_all = by_world[world], list(chain.from_iterable(by_world.values()))
+                if not pairs:
+                    ax.annotate("not run", (1.02, line), **beside)
                 for number, (record, verdict) in enumerate(pairs):
                     place = line + 0.3 * (number - (len(pairs) - 1) / 2)
                     figures.dot(ax, place, verdict.estimate, colors[shorten_outcome(verdict.outcome)])
-                    ax.plot(verdict.printed, place, **printed)
-                    apart = place_apart(record, verdict, pairs, of_all)
-                    ax.annotate(apart, (1.02, place), xycoords=("axes fraction", "data"), fontsize=7, va="center")
+                    if verdict.printed is not None:
+                        color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
+                        ax.plot(verdict.printed, place, color=color, **figures.HOLLOW)
+                    ax.annotate(place_apart(record, verdict, pairs, of_all), (1.02, place), **beside)
             figures.name_lines(ax, [paper.method for paper, _ in headlines], "")
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
         handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in colors.items()]
-        handles.append(Line2D([], [], label="the paper", **printed))
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+        papers = {"the paper": figures.PAPER_COLOR, "the paper, with another reader or round": figures.SOFT}
+        handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(colors))
     return figure
 
 
@@ -125,7 +131,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim (notebook)", "reported (points)", *findings]
+    heads = ["claim (notebook, one seed)", "reported (points)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -145,12 +151,13 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
 
 
 def tally_claims(judged: Iterable[Judged]) -> str:
-    """Count a paper's supported and refuted claims, of those with a number that are tested."""
+    """Count a paper's supported and refuted claims, of those with a number that are tested, and the others."""
     numbered = [verdict.outcome for _, verdict in report.paper_verdicts(judged) if verdict.printed is not None]
     outcomes = [outcome for outcome in numbered if outcome != stats.UNTESTED]
     refuted = outcomes.count(stats.REFUTED)
     supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} claims supported"
-    return supported + f", {refuted} refuted" * bool(refuted)
+    untested = len(numbered) - len(outcomes)
+    return supported + f", {refuted} refuted" * bool(refuted) + f", {untested} not tested" * bool(untested)
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -170,9 +177,12 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others of its world or of all: preset, table, and the reader to beat."""
+    """Name what tells a verdict from others: preset, table, the reader to beat, or the place on a curve."""
     names = [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
-    names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
+    if (x := next((score.x for score in record.scores if score.row == verdict.claim.above), None)) is not None:
+        return ", ".join([*names, f"{record.payload['x']} {x:g}"])
+    headlines = {record.artefact for record, verdict in of_world if verdict.claim.primary}
+    names += [report.table_of(record)] if len(headlines) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
     return ", ".join(names)
 
@@ -336,8 +346,12 @@ def state_reasons(pairs: Pairs) -> list[str]:
 
 
 def scores_of(record: Record) -> str:
-    """Return a record's first metric as a Markdown table."""
-    frame = report.numbers(record.by_metric()[0]).fillna("")
+    """Return a record's first metric as a Markdown table, without rows of fewer seeds (other draws)."""
+    first = record.by_metric()[0]
+    seeds = {row: len({score.seed for score in first.scores if score.row == row}) for row in first.rows}
+    few = figures.name_few_seeds(seeds)
+    scores, paper = ([number for number in numbers if number.row not in few] for numbers in (first.scores, first.paper))
+    frame = report.numbers(first.model_copy(update={"scores": scores, "paper": paper})).fillna("")
     if stats.AVERAGE in frame.columns.get_level_values(0) and len(frame.columns) > MOST_COLUMNS:
         frame = frame[[name for name in frame.columns if stats.AVERAGE in name]]
     frame.columns = [" ".join(name) if isinstance(name, tuple) else name for name in frame.columns]

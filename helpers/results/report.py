@@ -65,7 +65,8 @@ KEY = (
     "Smaller than reported, less than half: significantly below the paper's own difference, or half of "
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
     "teacher. A share of a gain is supported above half of the paper's. Where the paper prints no number, a "
-    "difference too small to be printed is refuted. Three groups are corrected apart: a paper's headlines, a table's "
+    "difference too small to be printed is refuted. The p value is that against zero; of a share, against half of the "
+    "paper's; of “at most 1”, against a change of 1. Three groups are corrected apart: a paper's headlines, a table's "
     "other claims, and our controls. A difference that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
@@ -427,6 +428,17 @@ def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Ve
     places = {f"{paper.key}/{name}" for name in paper.headlines}
     headlines = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
     return [(record, verdict) for record, verdict in headlines if record.artefact in places]
+
+
+def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select the verdicts on the controls that limit a paper's main claims, each with its record."""
+    places = {(f"{paper.key}/{name}", row) for name, row in paper.limits}
+    controls = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.control]
+    return [
+        (record, verdict)
+        for record, verdict in controls
+        if (record.artefact, verdict.claim.above) in places and not verdict.claim.share
+    ]
 
 
 def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:

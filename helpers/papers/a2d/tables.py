@@ -36,6 +36,7 @@ from helpers.task import Plan
 
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
+PAPER_TEMPERATURE = 2
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
     "members": ("member_counts", "number of teachers", "with {:g} teachers than with {:g}"),
     "temperature": ("temperatures", "temperature", "at temperature {:g} than at {:g}"),
@@ -260,13 +261,21 @@ def ensembles(preset: Preset, key: str) -> Plan:
 
 
 def state_places(scores: Sequence[Score], key: str) -> list[Claim]:
-    """State that the student is better at the last place of a curve than at the first."""
-    student, (*_, comparison) = f"{scores[0].method} + A2D", VARIED[key]
-    first, *_, last = sorted({score.x for score in scores} - {None})
+    """State that the student is better at the last place of a curve than at the first.
+
+    Of temperatures, state that it beats a reader by itself at the paper's (section 4.2), which is not our tables'.
+    """
+    kind, student, (*_, comparison) = scores[0].method, f"{scores[0].method} + A2D", VARIED[key]
+    first, *_, last = places = sorted({score.x for score in scores} - {None})
     text = f"{student} is better {comparison.format(last, first)}"
     above, below = f"{student}, {last:g}", f"{student}, {first:g}"
     columns = dict.fromkeys(score.column for score in scores)
-    return [Claim(text=f"{text} on {c}", above=above, below=below, columns=[c], control=True) for c in columns]
+    claims = [Claim(text=f"{text} on {c}", above=above, below=below, columns=[c], control=True) for c in columns]
+    if key == "temperature" and PAPER_TEMPERATURE in places:
+        above = f"{student}, {PAPER_TEMPERATURE}"
+        text = f"{student} beats {kind} on Test at the paper's temperature, {PAPER_TEMPERATURE}"
+        claims.append(Claim(text=text, above=above, below=kind, columns=["Test"], control=True))
+    return claims
 
 
 members = partial(ensembles, key="members")
