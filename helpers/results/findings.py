@@ -27,12 +27,12 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 WORDS = (
     "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's number. "
     f"*{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its test "
-    "scores, which favours *supported*. A2D's own reader is RMR, its temperature 2."
+    "scores, favouring *supported*. A2D's own reader is RMR, its temperature 2."
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
-PICTURE = "![Gains, ours and reported](results/headlines.svg)"
+PICTURE = "![Gains, ours, reported](results/headlines.svg)"
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
@@ -244,13 +244,11 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
 def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> dict[str, list[str]]:
     """Return by baseline our differences with intervals and records, and verdicts where they are none of success.
 
-    Behind a difference stands that of ``equal`` steps in its preset, where there is one. What is not tested is left
-    out. README has no unit, and links to figures.
+    Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
+    to figures.
     """
     texts: dict[str, list[str]] = {}
     for record, verdict in pairs:
-        if verdict.outcome == stats.UNTESTED:
-            continue
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
             table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)

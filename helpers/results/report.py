@@ -313,7 +313,8 @@ def state_case(record: Record) -> str:
     before, after = record.payload["readers"].values()
     sure = [f"{reader['probabilities']['gold']:.2f}" for reader in (before, after) if "gold" in reader["probabilities"]]
     change = f"; the right answer's probability goes from {' to '.join(sure)}" if len(sure) > 1 else ""
-    counts = "".join(f" {note[0].upper()}{note[1:]}." for note in record.notes if note.startswith("of "))
+    facts = [note for note in record.notes if note.startswith("of ") or ", seed " in note]
+    counts = "".join(f" {note[0].upper()}{note[1:]}." for note in facts)
     return f"The reader by itself answers “{before['answer']}”, the distilled one “{after['answer']}”{change}.{counts}"
 
 
