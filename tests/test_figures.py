@@ -43,10 +43,10 @@ def test_redrawn_byte_for_byte():
         assert b"<dc:date>" not in content and b"Software" not in content
 
 
-def test_ids_of_an_svg_do_not_depend_on_its_last_digits():
-    text = '<g clip-path="url(#{0})"><use href="#{1}"/></g> 0123456789a <clipPath id="{0}"/><path id="{1}"/>'
-    for ids in (("pfffffffff0", "m0123456789"), ("p0000000001", "maaaaaaaaa0")):
-        assert figures.number_ids(text.format(*ids)) == text.format("p0", "m1")
+def test_an_svg_has_no_last_digits():
+    text = '<g clip-path="url(#{0})"><use href="#{1}" x="{2}"/></g> 3.14159 <clipPath id="{0}"/><path id="{1}"/>'
+    for ids in (("pfffffffff0", "m0123456789", "7.404952"), ("p0000000001", "maaaaaaaaa0", "7.404953")):
+        assert figures.drop_last_digits(text.format(*ids)) == text.format("p0", "m1", "7.40")
 
 
 @pytest.mark.parametrize("kind", range(8))

@@ -105,17 +105,19 @@ def content(figure: Figure, suffix: str) -> bytes:
         metadata = {"Software" if is_png else "Date": None}
         figure.savefig(file, format=suffix, dpi=120, metadata=metadata, transparent=not is_png)
     if not is_png:
-        return adapt_colors(number_ids(file.getvalue().decode())).encode()
+        return adapt_colors(drop_last_digits(file.getvalue().decode())).encode()
     image, file = Image.open(file).convert("RGB"), io.BytesIO()
     image.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
-def number_ids(svg: str) -> str:
-    """Return an SVG with its ids numbered in order of appearance.
+def drop_last_digits(svg: str) -> str:
+    """Return an SVG with coordinates of two decimals, and ids numbered in order of appearance.
 
-    Matplotlib hashes an area with all digits of its corners, and the last of these are not the same in all processes.
+    The last digits are not the same in all processes, and matplotlib hashes all digits of an area for its id.
     """
+    long = re.compile(r"\d+\.\d{3,}")
+    svg = re.sub(r"<[^>]+>", lambda tag: long.sub(lambda number: f"{float(number[0]):.2f}", tag[0]), svg)
     ids = re.findall(r' id="([a-z][0-9a-f]{10})"', svg)
     numbers = {name: f"{name[0]}{number}" for number, name in enumerate(sorted(ids, key=svg.index))}
     return re.sub(r"\b[a-z][0-9a-f]{10}\b", lambda match: numbers.get(match[0], match[0]), svg)
@@ -175,7 +177,10 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 
 
 def gains(record: Record) -> Picture:
-    """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints."""
+    """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
+
+    Many columns are tasks with scores of their own, and have scales of their own.
+    """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
     if record.average or len(groups) == 1:
@@ -194,8 +199,8 @@ def gains(record: Record) -> Picture:
     labels = label_rows(below, first, estimates)
     down = -(-len(groups) // PANELS)
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
-    figure = Picture(down * height + 0.75)
-    panels = figure.subplots(down, -(-len(groups) // down), sharex=True, sharey=True, squeeze=False).ravel()
+    figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
+    panels = figure.subplots(down, -(-len(groups) // down), sharex=down == 1, sharey=True, squeeze=False).ravel()
     for ax, title in zip(panels, groups, strict=False):
         ax.axvline(0, color=SOFT, linewidth=0.8)
         for place, row in enumerate(below):
@@ -207,9 +212,12 @@ def gains(record: Record) -> Picture:
         ax.set_title(title)
     for ax in panels[len(groups) :]:
         ax.remove()
-    shown = [value for each in estimates.values() for value in each.values]
-    ax, most = panels[0], INTERVAL_REACH * max(map(abs, [*shown, *printed.values(), 0.0])) or 1.0
-    ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
+    for ax, title in zip(panels, groups, strict=False):
+        is_here = {title} if down > 1 else {*groups}
+        shown = [value for (name, _), each in estimates.items() if name in is_here for value in each.values]
+        shown += [value for (name, _), value in printed.items() if name in is_here]
+        most = INTERVAL_REACH * max(map(abs, [*shown, 0.0])) or 1.0
+        ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
