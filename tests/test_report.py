@@ -301,7 +301,7 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     paper = SimpleNamespace(key="a2d", limits=(("table1", "C"), ("temperatures", "A2D, 2")))
     pairs = report.limiting_controls(paper, [table, curve])
     assert [verdict.claim.text for _, verdict in pairs] == ["C", "t"]
-    assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["A", "temperature 2"]
+    assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["A", "temperature 2, 3 seeds"]
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():

@@ -27,12 +27,12 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 WORDS = (
     "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's number. "
     f"*{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its test "
-    "scores, favouring *supported*. A2D's own reader is RMR, its temperature 2."
+    "scores, favouring *supported*. A2D's reader is RMR, its temperature 2, ours 8."
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
-PICTURE = "![Gains, ours, reported](results/headlines.svg)"
+PICTURE = "![Main gains](results/headlines.svg)"
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
@@ -94,7 +94,8 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
-    colors = {stats.SUPPORTED: figures.COLORS[2], NOT_SUPPORTED: figures.COLORS[0], stats.UNTESTED: figures.SOFT}
+    words = (stats.SUPPORTED, NOT_SUPPORTED, stats.UNDECIDED, stats.UNTESTED)
+    colors = dict(zip(words, [*map(figures.COLORS.__getitem__, (2, 0, 9)), figures.SOFT], strict=True))
     beside = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "va": "center"}
     with figures.plain_style():
         figure = figures.Picture(0.42 * len(headlines) + 1.0, width=7.5)
@@ -123,8 +124,8 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
 
 
 def shorten_outcome(outcome: str) -> str:
-    """Return a verdict as supported, not supported, or not tested."""
-    if outcome == stats.UNTESTED:
+    """Return a verdict as supported, not supported, undecided or not tested."""
+    if outcome in (stats.UNDECIDED, stats.UNTESTED):
         return outcome
     return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
 
@@ -180,7 +181,7 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     """Name what tells a verdict from others: preset, table, the reader to beat, or the place on a curve."""
     names = [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
     if (x := next((score.x for score in record.scores if score.row == verdict.claim.above), None)) is not None:
-        return ", ".join([*names, f"{record.payload['x']} {x:g}"])
+        return ", ".join([*names, f"{record.payload['x']} {x:g}", f"{len(verdict.estimate.values)} seeds"])
     headlines = {record.artefact for record, verdict in of_world if verdict.claim.primary}
     names += [report.table_of(record)] if len(headlines) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []

@@ -12,8 +12,9 @@ from helpers.presets.schema import Preset
 def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
     """Compute -sum q log softmax(student / temperature) of start and of end, summed, shape B (L_KD, section 3.1).
 
-    ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. Raises
-    ValueError for logits in their place (on a CPU).
+    ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. The mask
+    is 1 at real tokens. Eq. 1 multiplies the result by the square of the temperature; this function does not. Raises
+    ValueError for logits in the place of probabilities (on a CPU).
     """
     for q in teacher_probabilities:
         check_probabilities(q)
