@@ -212,10 +212,9 @@ def gains(record: Record) -> Picture:
         ax.set_title(title)
     for ax in panels[len(groups) :]:
         ax.remove()
-    for ax, title in zip(panels, groups, strict=False):
-        is_here = {title} if down > 1 else {*groups}
-        shown = [value for (name, _), each in estimates.items() if name in is_here for value in each.values]
-        shown += [value for (name, _), value in printed.items() if name in is_here]
+    for ax, titles in zip(panels, [[title] for title in groups] if down > 1 else [groups], strict=False):
+        shown = [value for (title, _), each in estimates.items() if title in titles for value in each.values]
+        shown += [value for (title, _), value in printed.items() if title in titles]
         most = INTERVAL_REACH * max(map(abs, [*shown, 0.0])) or 1.0
         ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
     over = "average " * (len(record.columns) > 1 and record.average)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 from IPython.display import HTML
+from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from helpers import paths, records
@@ -32,6 +33,12 @@ WORDS = (
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
+OUTCOME_COLORS = {
+    stats.SUPPORTED: figures.COLORS[2],
+    NOT_SUPPORTED: figures.COLORS[0],
+    stats.UNDECIDED: figures.COLORS[9],
+    stats.UNTESTED: figures.SOFT,
+}
 PICTURE = "![Gains](results/headlines.svg)"
 MOST_ROWS = 3  # of a situation in README; the notebook has all
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
@@ -94,33 +101,35 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
-    words = (stats.SUPPORTED, NOT_SUPPORTED, stats.UNDECIDED, stats.UNTESTED)
-    colors = dict(zip(words, [*map(figures.COLORS.__getitem__, (2, 0, 9)), figures.SOFT], strict=True))
-    beside = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "va": "center"}
     with figures.plain_style():
         figure = figures.Picture(0.42 * len(headlines) + 1.0, width=7.5)
         panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
         for ax, world in zip(panels, WORLDS, strict=True):
             ax.axvline(0, color=figures.SOFT, linewidth=0.8)
             for line, (_, by_world) in enumerate(headlines):
-                pairs, of_all = by_world[world], list(chain.from_iterable(by_world.values()))
-                if not pairs:
-                    ax.annotate("not run", (1.02, line), **beside)
-                for number, (record, verdict) in enumerate(pairs):
-                    place = line + 0.3 * (number - (len(pairs) - 1) / 2)
-                    figures.dot(ax, place, verdict.estimate, colors[shorten_outcome(verdict.outcome)])
-                    if verdict.printed is not None:
-                        color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
-                        ax.plot(verdict.printed, place, color=color, **figures.HOLLOW)
-                    ax.annotate(place_apart(record, verdict, pairs, of_all), (1.02, place), **beside)
+                draw_line(ax, line, by_world[world], list(chain.from_iterable(by_world.values())))
             figures.name_lines(ax, [paper.method for paper, _ in headlines], "")
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
-        handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in colors.items()]
+        handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in OUTCOME_COLORS.items()]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, with another reader or round": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(colors))
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(OUTCOME_COLORS))
     return figure
+
+
+def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
+    """Draw a paper's verdicts in a world one below the other around a line, with what tells them apart at the side."""
+    beside = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "va": "center"}
+    if not pairs:
+        ax.annotate("not run", (1.02, line), **beside)
+    for number, (record, verdict) in enumerate(pairs):
+        place = line + 0.3 * (number - (len(pairs) - 1) / 2)
+        figures.dot(ax, place, verdict.estimate, OUTCOME_COLORS[shorten_outcome(verdict.outcome)])
+        if verdict.printed is not None:
+            color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
+            ax.plot(verdict.printed, place, color=color, **figures.HOLLOW)
+        ax.annotate(place_apart(record, verdict, pairs, of_all), (1.02, place), **beside)
 
 
 def shorten_outcome(outcome: str) -> str:

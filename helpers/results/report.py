@@ -435,11 +435,8 @@ def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record
     """Select the verdicts on the controls that limit a paper's main claims, each with its record."""
     places = {(f"{paper.key}/{name}", row) for name, row in paper.limits}
     controls = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.control]
-    return [
-        (record, verdict)
-        for record, verdict in controls
-        if (record.artefact, verdict.claim.above) in places and not verdict.claim.share
-    ]
+    plain = [(record, verdict) for record, verdict in controls if not verdict.claim.share]
+    return [(record, verdict) for record, verdict in plain if (record.artefact, verdict.claim.above) in places]
 
 
 def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:

@@ -36,7 +36,7 @@ from helpers.task import Plan
 
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
-PAPER_TEMPERATURE = 2
+PAPER_TEMPERATURE = 2  # section 4.2
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
     "members": ("member_counts", "number of teachers", "with {:g} teachers than with {:g}"),
     "temperature": ("temperatures", "temperature", "at temperature {:g} than at {:g}"),
@@ -263,7 +263,7 @@ def ensembles(preset: Preset, key: str) -> Plan:
 def state_places(scores: Sequence[Score], key: str) -> list[Claim]:
     """State that the student is better at the last place of a curve than at the first.
 
-    Of temperatures, state that it beats a reader by itself at the paper's (section 4.2), which is not our tables'.
+    Of temperatures, state that it beats a reader by itself at the paper's, which is not that of our tables.
     """
     kind, student, (*_, comparison) = scores[0].method, f"{scores[0].method} + A2D", VARIED[key]
     first, *_, last = places = sorted({score.x for score in scores} - {None})
