@@ -36,7 +36,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "above the first in study; with equal steps"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "gain over row 1 in study (at equal steps)"]
     lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
@@ -63,17 +63,19 @@ def look(preset):
 def state_study() -> dict[str, str]:
     """State by row how far preset study has it above a reader per domain, on all its domains and seeds.
 
-    Behind it stands the same with as many steps for all.
+    In brackets stands the same with as many steps for all.
     """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     whole, equal = (
         {verdict.claim.above: verdict for verdict in stats.judge(stored[name], stored.values())}
         for name in ("imm/your_domains", "imm/your_domains_equal")
     )
-    return {
-        row: "; ".join(f"{each[row].estimate.mean:+.1f} ({each[row].outcome})" for each in (whole, equal))
-        for row in [*ROWS][1:]
-    }
+    return {row: f"{state(whole[row])} ({state(equal[row])})" for row in [*ROWS][1:]}
+
+
+def state(verdict: stats.Verdict) -> str:
+    """State a difference and whether it is supported."""
+    return f"{verdict.estimate.mean:+.1f}, {verdict.outcome}"
 
 
 def main(*options: str) -> None:

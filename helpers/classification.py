@@ -25,26 +25,11 @@ from helpers.answering import calibrated_facts
 from helpers.batches import Batches, Turn, bucketed, plan_steps
 from helpers.data.examples import Choice, DataError, Pair
 from helpers.data.load import fingerprint_examples, label_names, load, section_of
-from helpers.extractive_qa import (
-    answer,
-    labels_of,
-    likelihood,
-    reading_settings,
-    weighted_mean,
-    windows_of,
-)
+from helpers.extractive_qa import answer, labels_of, likelihood, reading_settings, weighted_mean, windows_of
 from helpers.loop import Batch, Loss, training_device
 from helpers.mixtures import mix_by_size, mix_by_weight, per_domain
 from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, save_encoder
-from helpers.models.multihead import (
-    Head,
-    MultiHead,
-    copy_domain,
-    copy_task,
-    load_multihead,
-    new_multihead,
-    set_dropout,
-)
+from helpers.models.multihead import Head, MultiHead, copy_domain, copy_task, load_multihead, new_multihead, set_dropout
 from helpers.pairs import make_choices, make_pairs
 from helpers.presets.schema import DatasetSettings, Preset, TextsSettings, TrainingSettings
 from helpers.sequences import Sequences, tokenise_part
@@ -63,6 +48,13 @@ def check_probabilities(values: Tensor) -> None:
         if lowest < 0 or most > 1.01:  # for half precision
             wrong = f"{lowest:.3g}" if lowest < 0 else f"rows that add up to {most:.3g}"
             raise ValueError(f"expected probabilities, found {wrong}; take the softmax of logits first")
+
+
+def soften(logits: Tensor, temperature: float) -> Tensor:
+    """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0."""
+    if temperature <= 0:
+        raise ValueError(f"temperature: expected a number above 0, found {temperature}")
+    return logits.float() / temperature
 
 
 def domain_means(values_B: Tensor, domain_B: Tensor, domains: int) -> Tensor:

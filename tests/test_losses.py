@@ -90,7 +90,7 @@ def test_padding_of_student_and_teacher_changes_no_divergence(divergence, paddin
         assert divergence(*pair, GOLD, MASK).tolist() == expected
 
 
-def test_logits_in_the_place_of_probabilities_are_an_error():
+def test_logits_in_the_place_of_probabilities_and_a_temperature_of_zero_are_errors():
     logits, mask = (torch.tensor([[-1.0, 2.0]]),) * 2, torch.ones(1, 2)
     with pytest.raises(ValueError, match="expected probabilities, found -1; take the softmax of logits first"):
         soft_cross_entropy(logits, logits, mask, 1.0)
@@ -98,6 +98,8 @@ def test_logits_in_the_place_of_probabilities_are_an_error():
         soft_target_cross_entropy(logits[0], logits[0])
     with pytest.raises(ValueError, match="found rows that add up to 3; take the softmax"):  # none of them is negative
         soft_cross_entropy(logits, (torch.tensor([[0.0, 3.0]]),) * 2, mask, 1.0)
+    with pytest.raises(ValueError, match="temperature: expected a number above 0, found 0"):
+        soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, mask, 0)
     halves = torch.tensor([[0.5, 0.5], [0.0, 1.0]], dtype=torch.float16)  # with rounding
     assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
 

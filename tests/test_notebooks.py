@@ -373,10 +373,12 @@ def test_a_folder_that_a_preset_has_no_use_for_is_refused(tmp_path):
         return str(error.value)
 
     assert refuse("smoke") == (
-        "reviews.folder: preset smoke reads no folder (its reviews.source is 'mini'); "
+        "reviews_dir (reviews.folder): preset smoke reads no folder (its reviews.source is 'mini'); "
         'give preset lab, or a file of your own with source = "files" below [reviews]'
     )
-    assert refuse("paper").startswith(f"reviews.folder: expected corpora of preset paper in {tmp_path}, such as ")
+    assert refuse("paper").startswith(
+        f"reviews_dir (reviews.folder): expected corpora of preset paper in {tmp_path}, such as "
+    )
 
 
 def test_where_models_are_kept_is_checked_before_anything_is_trained(kernel, tmp_path):
@@ -453,7 +455,7 @@ def started(change=str, notebook="02_imm_main", before=None, **parameters):
             {"changes": {"imm.divergense": "gold"}},
             r"unknown parameter 'imm.divergense'; did you mean 'imm.divergence'\?",
         ),
-        ({"changes": {"data.folder": "gone"}}, "data.folder: expected a folder, found none at gone"),
+        ({"changes": {"data.folder": "gone"}}, r"data_dir \(data.folder\): expected a folder, found none at gone"),
     ],
 )
 def test_unknown_and_mistyped_parameters_are_refused(parameters, message):
@@ -513,7 +515,7 @@ def test_a_preset_is_loaded_once(monkeypatch):
 
 def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
     parameters = {"preset": "smoke", "max_rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
-    job, of_report = runner.select_jobs(["02"], parameters)
+    job, of_report = runner.select_jobs(["2"], parameters)
     assert job.parameters["changes"] == {"training.learning_rate": 1e-4, "engine.processes": 2}
     preset = job.preset
     assert (preset.imm.max_rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)
@@ -522,7 +524,12 @@ def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
     assert (session.preset, session.run_name) == (preset, job.run_name)
     (corpora, _) = runner.select_jobs(["00"], {"preset": "smoke", "encoder": "other"})  # which is no line there
     assert corpora.preset.encoder == "other" and corpora.run_name == "smoke+encoder=other"
-    for name, meant in (("training.epoch", "training.epochs"), ("warmupp", "training.warmup"), ("sedes", "seeds")):
+    for name, meant in (
+        ("seed", "seeds"),
+        ("training.epoch", "training.epochs"),
+        ("warmupp", "training.warmup"),
+        ("sedes", "seeds"),
+    ):
         with pytest.raises(ParameterError, match=f"02_imm_main: unknown parameter '{name}'; did you mean '{meant}'"):
             runner.select_jobs(["02"], {"preset": "smoke", name: 2})
 

@@ -64,7 +64,9 @@ def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path)
 
     assert error_of("run", "--preset", "maxi").startswith("error: no preset 'maxi'")
     assert "no notebook 02_imm_mian; choose from 02_imm_main" in error_of("run", "02_imm_mian")
-    assert "data.folder: expected a folder, found none at gone" in error_of("run", "18", "-p", "data_dir", "gone")
+    assert "data_dir (data.folder): expected a folder, found none at gone" in error_of(
+        "run", "18", "-p", "data_dir", "gone"
+    )
     assert "unknown parameter 'sedes'; did you mean 'seeds'?" in error_of("run", "-p", "sedes", "5")
     assert "unknown parameter 'colour'. There is preset," in error_of("run", "--list", "-p", "colour", "5")
     assert "seeds: expected a valid integer, found 'many'" in error_of("run", "02_imm_main", "-p", "seeds", "many")

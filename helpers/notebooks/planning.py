@@ -31,7 +31,6 @@ GIGABYTES = {BASE: 0.44, LARGE: 1.34}  # of a saved model
 BYTES_OF_TOKEN = 4  # start and end logits of a teacher in half precision
 BYTES_OF_WORD = 21  # of a passage in memory, with its word pieces and their places
 ENOUGH = 5  # seeds for a verdict
-FOLDERS = {"data": "data_dir", "mnli": "mnli_dir", "reviews": "reviews_dir", "tasks": "tasks_dir"}  # parameters
 OTHER_ENCODERS = ("hrkd.mnli_student", "hrkd.reviews_student", "mtdnn.large")  # keys of sections
 ENCODERS = {"hrkd.mnli_student": "", "hrkd.reviews_student": "", "hrkd.student_layers": 1, "mnemonic.glove": ""}
 HEADING = f"""Estimates from sizes that the preset states, of trainings alone, on one H100. Notebooks share trainings.
@@ -205,7 +204,7 @@ def list_missing(settings: DatasetSettings, section: str) -> list[str]:
             continue
         words = corpus.split(":") if download.files else corpus.split(":")[:1]
         name = "/".join(words)
-        place = f"FOLDER/{name} with -p {FOLDERS[section]} FOLDER"
+        place = f"FOLDER/{name} with -p {EXAMPLES[section]} FOLDER"
         fetch = f"hf download --repo-type dataset --revision {download.revision} --local-dir FOLDER/{name} {name}"
         if download.files:
             place = f"data/cache/{name}, or {place}"

@@ -136,9 +136,9 @@ def check_kept_names(jobs: list[Job]) -> None:
 
 
 def match_notebook(name: str) -> str:
-    """Return the notebook of a name or of the number before it, such as 02. Raises ParameterError."""
+    """Return the notebook of a name or of the number before it, such as 02 or 2. Raises ParameterError."""
     for notebook in notebook_names():
-        if name in (notebook, notebook.partition("_")[0]):
+        if name.zfill(2) in (notebook, notebook.partition("_")[0]):
             return notebook
     near = get_close_matches(name, notebook_names(), 1) or notebook_names()
     raise ParameterError(f"no notebook {name}; choose from {', '.join(near)}")

@@ -87,10 +87,10 @@ def parameters_of(notebook: str) -> dict[str, Parameter]:
 def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> ParameterError:
     """Return the error about a parameter that is not among those ``declared``."""
     near = next(iter(get_close_matches(name, [*declared, *keys()], 1, 0.75)), nearest_key(name))
-    same = [key for key in keys() if key.rpartition(".")[2] == name] or [near]
-    meant = f"; did you mean {' or '.join(map(repr, same))}?" if near else "."
+    meant = dict.fromkeys([near, *(key for key in keys() if key.rpartition(".")[2] == name)])
+    question = f"; did you mean {' or '.join(map(repr, meant))}?" if near else "."
     names = f"There is {', '.join(declared)}, and every key of a preset, such as training.warmup"
-    return ParameterError(f"{where}: unknown parameter {name!r}{meant} {names}")
+    return ParameterError(f"{where}: unknown parameter {name!r}{question} {names}")
 
 
 def preset_for(notebook: str, name: str) -> Preset:
@@ -108,18 +108,18 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
     changed = override(preset, {key: value for key, value in settings.items() if value is not None})
     updates: dict[str, object] = {}
     for name in [name for name in EXAMPLES if settings.get(f"{name}.folder")]:
-        section = getattr(changed, name)
+        section, parameter = getattr(changed, name), f"{EXAMPLES[name]} ({name}.folder)"
         if not paths.find_folder(section.folder):
-            raise ParameterError(f"{name}.folder: expected a folder, found none at {section.folder}; correct the path")
+            raise ParameterError(f"{parameter}: expected a folder, found none at {section.folder}; correct the path")
         if section.is_generated:
             raise ParameterError(
-                f"{name}.folder: preset {preset.name} reads no folder (its {name}.source is {section.source!r}); "
+                f"{parameter}: preset {preset.name} reads no folder (its {name}.source is {section.source!r}); "
                 f'give preset lab, or a file of your own with source = "files" below [{name}]'
             )
         if section.source == "hub" and not any(find_place(section, one) for one in section.named):
             corpora = ", ".join(f"{source.replace(':', '/')} or {one}" for one, source in section.named.items())
             raise ParameterError(
-                f"{name}.folder: expected corpora of preset {preset.name} in {section.folder}, such as {corpora:.100}, "
+                f"{parameter}: expected corpora of preset {preset.name} in {section.folder}, such as {corpora:.100}, "
                 "found none; data/README.md has their layouts, and preset lab reads any domains"
             )
         updates[name] = with_every_domain(section)

@@ -13,7 +13,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 
 from helpers import paths
 
-EXAMPLES = ("data", "mnli", "reviews", "tasks")  # the sections that name examples
+# The sections that name examples, with the notebooks' parameter for the folder of each.
+EXAMPLES = {"data": "data_dir", "mnli": "mnli_dir", "reviews": "reviews_dir", "tasks": "tasks_dir"}
 GENERAL = "general"  # the domain of questions that readers learn before all others
 ADVERSARIAL = ("AddSent", "AddOneSent")  # sets of adversarial questions
 LONGEST_NAME = 80  # bytes of a domain's name: it is part of the names of folders

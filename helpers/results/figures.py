@@ -30,6 +30,7 @@ PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 44  # letters in a line of a label
 PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+LINEAR = 5  # points up to which differences are drawn to scale where some are above four times as much
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind") * 2
 INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
@@ -217,10 +218,15 @@ def gains(record: Record) -> Picture:
         shown += [value for (title, _), value in printed.items() if title in titles]
         most = INTERVAL_REACH * max(map(abs, [*shown, 0.0])) or 1.0
         ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
+    is_wide = len(groups) == 1 and max((abs(each.mean) for each in estimates.values()), default=0) > 4 * LINEAR
+    if is_wide:
+        panels[0].set_xscale("symlog", linthresh=LINEAR, base=2, linscale=2)
+        panels[0].xaxis.set_major_formatter("{x:g}")
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
-    figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])})", fontsize=9)
+    scale = f"; logarithmic beyond ±{LINEAR}" * is_wide
+    figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
     handles |= {"the paper": Line2D([], [], color=PAPER_COLOR, **HOLLOW)} if printed else {}
     figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))

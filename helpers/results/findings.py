@@ -26,7 +26,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's number. "
+    "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's. "
     f"*{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its test "
     "scores, favouring *supported*. A2D's reader is RMR, its temperature 2, ours 8."
 )

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from helpers import extractive_qa
-from helpers.classification import check_probabilities
+from helpers.classification import check_probabilities, soften
 from helpers.extractive_qa import Span, log_probabilities
 from helpers.loop import Batch
 from helpers.presets.schema import Preset
@@ -14,12 +14,12 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
 
     ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. The mask
     is 1 at real tokens. Eq. 1 multiplies the result by the square of the temperature; this function does not. Raises
-    ValueError for logits in the place of probabilities (on a CPU).
+    ValueError for logits in the place of probabilities (on a CPU), and for a temperature that is not above 0.
     """
     for q in teacher_probabilities:
         check_probabilities(q)
     pairs = zip(student, teacher_probabilities, strict=True)
-    return -sum((q.float() * log_probabilities(s.float() / temperature, mask_BxL)).sum(-1) for s, q in pairs)
+    return -sum((q.float() * log_probabilities(soften(s, temperature), mask_BxL)).sum(-1) for s, q in pairs)
 
 
 def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:

@@ -9,7 +9,7 @@ PAPER = Paper(
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
     reference="https://arxiv.org/abs/1904.09482",
     method="MT-DNN",
-    claim="Ensembles teach a model of many tasks more than labels alone",
+    claim="Ensembles teach a multi-task model more than labels alone",
     headlines=("table2",),
     exhibits=(
         Exhibit("table1", "MT-DNN, Table 1: the tasks", unit="examples", average=False),
