@@ -8,7 +8,7 @@ import pytest
 
 from helpers.errors import UserError
 from helpers.papers import model_folders
-from helpers.papers.model_folders import check_keep, choose_best, is_kept, keep_models
+from helpers.papers.model_folders import check_keep, choose_best, is_saved, keep_models
 from helpers.papers.shared import Models
 from helpers.records import Score
 
@@ -140,7 +140,7 @@ def test_a_damaged_list_of_kept_files_protects_all_of_them(trained, tmp_path, te
     (tmp_path / "law" / model_folders.FILE_LIST).write_text(text)
     with pytest.raises(UserError, match="law: "):
         check_keep(str(tmp_path), ["law"])
-    assert not is_kept(str(tmp_path), ["law"])
+    assert not is_saved(str(tmp_path), ["law"])
 
 
 def test_a_place_that_cannot_be_a_folder_is_refused(tmp_path, monkeypatch):
@@ -175,11 +175,11 @@ def test_a_folder_of_data_is_refused_as_its_entries_are_domains(tmp_path):
 
 
 def test_kept_is_what_is_there_with_all_its_files(trained, tmp_path):
-    assert not is_kept(str(tmp_path / "kept"), ["law"])
+    assert not is_saved(str(tmp_path / "kept"), ["law"])
     keep(trained, tmp_path / "kept", "law", "tax")
-    assert is_kept(str(tmp_path / "kept"), ["law", "tax"])
+    assert is_saved(str(tmp_path / "kept"), ["law", "tax"])
     (tmp_path / "kept/tax/model.safetensors").unlink()
-    assert is_kept(str(tmp_path / "kept"), ["law"]) and not is_kept(str(tmp_path / "kept"), ["law", "tax"])
+    assert is_saved(str(tmp_path / "kept"), ["law"]) and not is_saved(str(tmp_path / "kept"), ["law", "tax"])
 
 
 def test_a_kill_while_a_model_is_kept_leaves_the_old_or_nothing_and_the_next_keep_succeeds(trained, tmp_path):

@@ -91,9 +91,9 @@ def test_choices(tmp_path):
 
 
 def test_places_that_are_none(tmp_path):
-    assert not settings("").is_given and not settings("", "CoLA").is_given
-    assert settings(tmp_path, "CoLA").is_given
-    assert settings("", tasks={"CoLA": "nyu-mll/glue:cola"}, source="hub").is_given
+    assert not settings("").has_source and not settings("", "CoLA").has_source
+    assert settings(tmp_path, "CoLA").has_source
+    assert settings("", tasks={"CoLA": "nyu-mll/glue:cola"}, source="hub").has_source
     refused = {
         "cola:CoLA": "'cola' is no format of CoLA, SST-2, .*, texts; write FORMAT:place",
         "CoLA:nowhere": "nowhere: expected train.tsv, dev.tsv, found none of them",

@@ -135,7 +135,7 @@ def find_copy(settings: DatasetSettings, source: str) -> Path | None:
     return place if place.is_dir() else None
 
 
-def find_own(settings: DatasetSettings, name: str) -> DatasetSettings | None:
+def find_local(settings: DatasetSettings, name: str) -> DatasetSettings | None:
     """Return the section with source "files" where its folder has files of a domain or task; None where it has none.
 
     They are under its name, or the last part of its source, as books is that of amazon-reviews:texts:books. A copy of
@@ -169,7 +169,7 @@ def list_copies(data: DataSettings) -> list[Path]:
     copies = {copy for source in list_sources(data) if (copy := find_copy(data, source))}
     files = {file for copy in copies for file in copy.rglob("*") if file.is_file()}
     for name in data.domains:
-        if as_files := find_own(data, name):
+        if as_files := find_local(data, name):
             files.update(_list_files(as_files, as_files.domains[name]))
     return sorted(files)
 
@@ -206,7 +206,7 @@ def _state_source(settings: DatasetSettings, name: str) -> str:
     source = settings.named[name]
     if copy := find_copy(settings, source):
         return f"{copy.relative_to(paths.find_folder(settings.folder))}, checked as {source}"
-    if copies := find_own(settings, name):
+    if copies := find_local(settings, name):
         return _list(file.name for file in _list_files(copies, copies.named[name]))
     _, _, download = find_download(settings.downloads, source)
     return f"{source}, by URL" if download and download.files else f"{source}, from the Hub"

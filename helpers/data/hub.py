@@ -9,9 +9,9 @@ from pathlib import Path
 
 from helpers.data import downloads
 from helpers.data.examples import DataError, Example, Records
-from helpers.data.files import read as read_own
+from helpers.data.files import read as read_files
 from helpers.data.files import read_parts_once
-from helpers.data.folders import find_copy, find_own
+from helpers.data.folders import find_copy, find_local
 from helpers.data.questions import parse_questions, read_adversarial_file, rename_taken
 from helpers.data.rows import REJECTED_SHARE, leave_out_rejected, read_each
 from helpers.data.texts import CONFIGURATIONS, GLUE, LABELS, describe_task, parse_choices, parse_glue, parse_texts
@@ -21,8 +21,8 @@ from helpers.presets.schema import DatasetSettings, DataSettings, Download, Task
 
 def read(settings: DatasetSettings, name: str) -> Records:
     """Read a domain or task of a section: a dataset on the Hub, or what the preset downloads. Raises DataError."""
-    if copies := find_own(settings, name):
-        return read_own(copies, name)
+    if copies := find_local(settings, name):
+        return read_files(copies, name)
     if isinstance(settings, DataSettings):
         return _read_questions(settings, name)
     if isinstance(settings, TextsSettings):

@@ -176,7 +176,7 @@ def _test_texts(settings: DatasetSettings) -> splits.TestedTexts:
 
 def label_names(settings: TextsSettings) -> tuple[str, ...]:
     """Return the labels by number: those of the preset, or else all that are trained on, sorted. Raises DataError."""
-    if not settings.is_given:
+    if not settings.has_source:
         raise DataError("the preset names no labelled texts; give their folder with -p mnli_dir or -p reviews_dir")
     if settings.is_generated:
         return source_of(settings).label_names(settings)

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from helpers import engine, papers, paths
 from helpers.classification import DomainTexts, Tasks, task_sequences
 from helpers.data.downloads import find_download
-from helpers.data.folders import find_copy, find_own, list_read, state_files
+from helpers.data.folders import find_copy, find_local, list_read, state_files
 from helpers.data.planned import SCALE
 from helpers.extractive_qa import windows_of
 from helpers.presets.load import override
@@ -197,7 +197,7 @@ def sum_memory(sections: Iterable[DatasetSettings]) -> float:
 
 def list_missing(settings: DatasetSettings, section: str) -> list[str]:
     """List the corpora of a section that are not on this machine: where they come from, and where a copy belongs."""
-    lines, copies = {}, {settings.named[name] for name in settings.named if find_own(settings, name)}
+    lines, copies = {}, {settings.named[name] for name in settings.named if find_local(settings, name)}
     for source in list_read(settings) if settings.source == "hub" else ():
         corpus, _, download = find_download(settings.downloads, source)
         if not download or source in copies or find_copy(settings, source) or is_here(corpus, download):

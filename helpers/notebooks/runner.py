@@ -19,7 +19,7 @@ from helpers.files import file_fingerprint, fingerprint, write_whole
 from helpers.models.encoders import encoder_fingerprint
 from helpers.notebooks import kernels
 from helpers.notebooks.session import ParameterError, notebook_names, parameters_of, settle, unknown_parameter
-from helpers.papers.model_folders import is_kept
+from helpers.papers.model_folders import is_saved
 from helpers.presets.load import keys
 from helpers.presets.schema import DatasetSettings, Preset
 from helpers.results import report
@@ -78,7 +78,7 @@ class Job(NamedTuple):
         """Return whether the notebook was executed here from the same code, settings and data, and what it kept is
         there."""
         mark, folder = self.running / self.notebook, self.parameters.get("keep")
-        if folder and not is_kept(folder, self.card.keeps(self.preset)):
+        if folder and not is_saved(folder, self.card.keeps(self.preset)):
             return False
         return self.output.is_file() and mark.is_file() and mark.read_text() == fingerprint_of(self)
 
@@ -115,7 +115,7 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     if unknown := [name for name in parameters if name not in accepted]:
         raise unknown_parameter(declaring[0] if len(declaring) == 1 else "the notebooks", unknown[0], declared)
     jobs = [make_job(name, parameters) for name in chosen]
-    check_kept_names(jobs)
+    check_model_names(jobs)
     runs = {job.run_name: job for job in jobs or [make_job(REPORT, parameters)]}
     for run_name, job in runs.items():
         values = {"preset": job.parameters["preset"]}
@@ -124,7 +124,7 @@ def select_jobs(names: list[str], parameters: dict[str, object]) -> list[Job]:
     return jobs
 
 
-def check_kept_names(jobs: list[Job]) -> None:
+def check_model_names(jobs: list[Job]) -> None:
     """Raise ParameterError where two notebooks would keep a model of one name in the same folder."""
     keepers: dict[str, str] = {}
     for job in jobs:

@@ -25,7 +25,7 @@ from IPython import get_ipython
 
 import helpers
 from helpers import engine, papers, paths, records
-from helpers.data.folders import find_copy, find_own, find_source, find_unlabelled, list_read, with_every_domain
+from helpers.data.folders import find_copy, find_local, find_source, find_unlabelled, list_read, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
 from helpers.extractive_qa import label_notes
@@ -133,7 +133,7 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
 
 def find_place(settings: DatasetSettings, name: str) -> object:
     """Return what a section's folder has of a domain that is downloaded otherwise; None where it has nothing."""
-    return find_copy(settings, settings.named[name]) or find_own(settings, name)
+    return find_copy(settings, settings.named[name]) or find_local(settings, name)
 
 
 def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsByKey) -> tuple[Preset, str]:
@@ -216,7 +216,7 @@ def is_copy(preset: Preset, key: str, value: object) -> bool:
     settings = getattr(preset, section, None)
     if last == "folder" and settings.source == "hub":  # copies of the corpora are checked, other files are not
         settings = settings.model_copy(update={"folder": str(value)})
-        return not any(find_own(settings, name) for name in settings.named)
+        return not any(find_local(settings, name) for name in settings.named)
     default = attrgetter(key)(preset)
     if identify_value(key, value) == preset.copies.get(str(default), identify_value(key, default)):
         return True
@@ -360,7 +360,7 @@ class Session:
         if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
             more += label_notes(drawn)
         for section in [getattr(drawn, name) for name in paper.examples]:
-            more += state_overlaps(section) if section.is_given else []
+            more += state_overlaps(section) if section.has_source else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
         sources = {"digests": identify_sources(preset, paper.examples, is_drawn=bool(facts["draws"]))}
         sources["deterministic"] = preset.engine.deterministic if torch.cuda.is_available() else None
@@ -413,7 +413,7 @@ def identify_draws(preset: Preset, sections: Collection[str], seeds: Iterable[in
     identified = {}
     for seed, of_seed in presets.items() if drawn else ():
         settings = [getattr(of_seed, section) for section in drawn]
-        prints = [fingerprint_examples(some, name) for some in settings if some.is_given for name in some.named]
+        prints = [fingerprint_examples(some, name) for some in settings if some.has_source for name in some.named]
         identified[str(seed)] = fingerprint(*prints)
     return identified
 
@@ -423,7 +423,7 @@ def identify_sources(preset: Preset, sections: Iterable[str], is_drawn: bool) ->
     prints = {"encoder": paths.public_name(encoder_fingerprint(preset.encoder))}
     for section in sections if not is_drawn else ():
         settings = getattr(preset, section)
-        names = settings.named if settings.is_given else ()
+        names = settings.named if settings.has_source else ()
         prints |= {f"{section}/{name}": fingerprint_examples(settings, name) for name in names}
     return prints
 

@@ -75,7 +75,7 @@ def read_list(target: Path) -> dict[str, str]:
     return digests if isinstance(digests, dict) else {}
 
 
-def is_kept(folder: str, names: Iterable[str]) -> bool:
+def is_saved(folder: str, names: Iterable[str]) -> bool:
     """Return whether all models of these names are in ``folder``, each with all its files."""
     lists = {target: read_list(target) for target in (paths.expand(folder) / name for name in names)}
     return all(files and all((target / name).is_file() for name in files) for target, files in lists.items())
@@ -147,11 +147,11 @@ def keep_models(
                 save(training, name, written)
             else:
                 shutil.copytree(training.saved(), written, copy_function=shutil.copyfile)  # modes as of new files
-            write_whole(written / "README.md", describe_kept(name, row, training, record, usage, target))
+            write_whole(written / "README.md", describe_model(name, row, training, record, usage, target))
         print(f"{target}: {row}")
 
 
-def describe_kept(name: str, row: str, training: Training, record: Record, usage: str, target: Path) -> str:
+def describe_model(name: str, row: str, training: Training, record: Record, usage: str, target: Path) -> str:
     """Return the README of a kept model."""
     scores = [score for score in record.scores if score.method == row and score.metric in (None, record.unit)]
     scores = [score for score in scores if score.column == name] or scores  # the others are of other models

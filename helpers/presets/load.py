@@ -92,7 +92,7 @@ def read(path: Path) -> tuple[Values, dict[str, Values]]:
     return change(inherited, values), tables
 
 
-def read_own_settings(preset: str, paper: str, notebooks: Iterable[str]) -> dict[tuple[str, ...], list[float]]:
+def read_paper_settings(preset: str, paper: str, notebooks: Iterable[str]) -> dict[tuple[str, ...], list[float]]:
     """Read what a preset sets for a paper alone of its data and trainings, numbers by section and key.
 
     The first is for all of its notebooks, others are for some.

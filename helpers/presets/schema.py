@@ -122,7 +122,7 @@ class DatasetSettings(Settings):
         return getattr(self, self.names)
 
     @property
-    def is_given(self) -> bool:
+    def has_source(self) -> bool:
         """Whether the preset says where they are, or has to."""
         return self.is_required or bool(self.named and (self.source != "files" or self.folder or self.downloads))
 

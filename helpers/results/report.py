@@ -24,7 +24,7 @@ from IPython.display import HTML, display
 from helpers import paths, records
 from helpers.errors import UserError
 from helpers.files import write_whole
-from helpers.presets.load import PRESET_NAMES, read_own_settings
+from helpers.presets.load import PRESET_NAMES, read_paper_settings
 from helpers.records import Record
 from helpers.results import figures, stats
 from helpers.results.stats import Verdict
@@ -451,11 +451,6 @@ def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Ver
     return parts if has_claims else ([], [])
 
 
-def is_numbered(record: Record) -> bool:
-    """Return whether a record is a table or figure of its paper."""
-    return table_of(record).startswith(("Table", "Figure"))
-
-
 def summarise(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
     """Return the rows of all papers' main claims on one scale, each with its paper and the number of its table."""
     claims = [(paper, *pair) for paper, judged in sections for pair in main_verdicts(paper, judged)]
@@ -487,7 +482,7 @@ def state_earlier_settings(record: Record, paper: Any) -> str:
     if record.preset not in PRESET_NAMES or not isinstance(stored, dict):
         return ""
     topics = [notebook.name.partition("_")[2] for notebook in paper.notebooks]
-    today = read_own_settings(record.preset, paper.key, topics)
+    today = read_paper_settings(record.preset, paper.key, topics)
     for (section, key), values in today.items():
         before = stored.get(section, {}).get(key)
         if before is not None and before not in values:
@@ -516,7 +511,7 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for record, _ in judged:
         number = table_of(record)
-        if not is_numbered(record):
+        if not number.startswith(("Table", "Figure")):  # one of ours, not of the paper
             number = record.subject
         labels[record.artefact] = f"{number}: {record.subject}" if number in labels.values() else number
     return labels
@@ -551,7 +546,7 @@ TEMPLATE = jinja2.Template(
     | {
         function.__name__: function
         for function in (
-            *(anchor, contents, copies, count, embed_figure, is_numbered, main_verdicts, split_controls, state_content),
+            *(anchor, contents, copies, count, embed_figure, main_verdicts, split_controls, state_content),
             *(state_earlier_settings, summarise, table_of, tables, tabulate_claims),
         )
     }

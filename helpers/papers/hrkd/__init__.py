@@ -10,7 +10,7 @@ GAIN, SHARE = "points of accuracy", "% of the weight"
 
 def list_corpora(preset: Preset) -> list[str]:
     """List the sections of the corpora that the preset has."""
-    return [corpus for corpus in CORPORA if getattr(preset, corpus).is_given]
+    return [corpus for corpus in CORPORA if getattr(preset, corpus).has_source]
 
 
 PAPER = Paper(
