@@ -15,6 +15,7 @@ from helpers import paths
 from helpers.results import report
 
 PAGE = "text/html"
+PLAIN = {"text/plain": "<IPython.core.display.HTML object>"}
 
 
 def conclude(shell: InteractiveShell, source: str) -> list[str]:
@@ -38,8 +39,10 @@ def refresh() -> dict[Path, nbformat.NotebookNode]:
         before = nbformat.writes(notebook)
         for cell in notebook.cells:
             if cell.cell_type == "code" and "conclude(session.run_name" in cell.source:
-                outputs = [output for output in cell.outputs if PAGE in output.get("data", {})]
-                for output, page in zip(outputs, conclude(shell, cell.source), strict=True):
+                pages = conclude(shell, cell.source)
+                while len(cell.outputs) < len(pages):  # a record is new
+                    cell.outputs.insert(0, nbformat.v4.new_output("display_data", PLAIN))
+                for output, page in zip(cell.outputs, pages, strict=True):
                     output.data[PAGE] = page
         if nbformat.writes(notebook) != before:
             changed[file] = notebook

@@ -36,7 +36,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "gain over row 1 in study (at equal steps)"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "gain over row 1 (study)"]
     lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
@@ -61,21 +61,10 @@ def look(preset):
 
 
 def state_study() -> dict[str, str]:
-    """State by row how far preset study has it above a reader per domain, on all its domains and seeds.
-
-    In brackets stands the same with as many steps for all.
-    """
+    """State by row how far preset study has it above a reader per domain, on all its domains and seeds."""
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
-    whole, equal = (
-        {verdict.claim.above: verdict for verdict in stats.judge(stored[name], stored.values())}
-        for name in ("imm/your_domains", "imm/your_domains_equal")
-    )
-    return {row: f"{state(whole[row])} ({state(equal[row])})" for row in [*ROWS][1:]}
-
-
-def state(verdict: stats.Verdict) -> str:
-    """State a difference and whether it is supported."""
-    return f"{verdict.estimate.mean:+.1f}, {verdict.outcome}"
+    verdicts = stats.judge(stored["imm/your_domains"], stored.values())
+    return {each.claim.above: f"{each.estimate.mean:+.1f} ({each.outcome})" for each in verdicts}
 
 
 def main(*options: str) -> None:

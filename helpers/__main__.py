@@ -6,6 +6,7 @@ import glob
 import os
 import sys
 from io import TextIOWrapper
+from itertools import pairwise
 
 from helpers import paths
 from helpers.errors import UserError
@@ -84,9 +85,15 @@ def as_value(text: str) -> object:
         return text
 
 
+def split_pairs(arguments: list[str]) -> list[str]:
+    """Return the arguments with ``-p NAME=VALUE`` as ``-p NAME VALUE``."""
+    parts = [text.split("=", 1) if before == "-p" else [text] for before, text in pairwise(["", *arguments])]
+    return [part for of_text in parts for part in of_text]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    parsed = build_parser().parse_args(arguments)
+    parsed = build_parser().parse_args(split_pairs(sys.argv[1:] if arguments is None else arguments))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # "±" where the terminal has ASCII alone

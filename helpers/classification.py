@@ -50,6 +50,13 @@ def check_probabilities(values: Tensor) -> None:
             raise ValueError(f"expected probabilities, found {wrong}; take the softmax of logits first")
 
 
+def check_shapes(student: Tensor, teacher: Tensor) -> None:
+    """Raise ValueError where a teacher's values would be broadcast to the student's."""
+    if student.shape != teacher.shape:
+        shapes = f"{(*student.shape,)}, found {(*teacher.shape,)}"
+        raise ValueError(f"expected a teacher's values of the student's shape {shapes}; give both for one batch")
+
+
 def soften(logits: Tensor, temperature: float) -> Tensor:
     """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0."""
     if temperature <= 0:

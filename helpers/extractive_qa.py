@@ -68,7 +68,13 @@ def count_steps(preset: Preset, domains: Sequence[str], optim: TrainingSettings,
 
 
 def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
-    """Take the log softmax over the unmasked positions (IMM Eqs. 1, 2); masked ones get the lowest float32."""
+    """Take the log softmax over the unmasked positions (IMM Eqs. 1, 2); masked ones get the lowest float32.
+
+    Raises ValueError where logits have not the mask's shape, as those of start alone where a pair is expected.
+    """
+    if logits_BxL.shape != mask_BxL.shape:
+        shapes = f"the mask's shape {(*mask_BxL.shape,)}, found {(*logits_BxL.shape,)}"
+        raise ValueError(f"expected logits of {shapes}; give start and end as a pair")
     lowest = torch.finfo(torch.float32).min
     return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, lowest), dim=-1)
 

@@ -135,7 +135,8 @@ def test_curves_have_a_panel_per_column_and_levels_without_x():
     assert first.lines[0].get_xydata().tolist() == second.lines[0].get_xydata().tolist() == [[0, 51], [1, 52], [2, 53]]
     assert first.lines[1].get_xydata().tolist() == [[x, y] for x in (0, 1, 2) for y in (50 + x, 52 + x)]  # the seeds
     assert marks(first, "D") == [(1, 55)] and marks(second, "D") == []
-    assert [line.get_ydata() for line in first.lines if line.get_linestyle() == "--"] == [[51, 51]]
+    level = [line for line in first.lines if line.get_xdata()[0] > 1 and line.get_marker() == "o"]
+    assert [(*line.get_ydata(),) for line in level] == [(51,)], "beside the panel"
     assert texts(figure.legends[0].get_texts()) == ["IMM", "one of all domains (Mix)", "the paper"]
 
 

@@ -7,6 +7,7 @@ import torch
 
 from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
 from helpers.papers.a2d.losses import soft_cross_entropy
+from helpers.papers.hrkd.losses import class_cross_entropy
 from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
 from helpers.papers.mtdnn_kd.losses import soft_target_cross_entropy
 
@@ -90,7 +91,7 @@ def test_padding_of_student_and_teacher_changes_no_divergence(divergence, paddin
         assert divergence(*pair, GOLD, MASK).tolist() == expected
 
 
-def test_logits_in_the_place_of_probabilities_and_a_temperature_of_zero_are_errors():
+def test_wrong_values_shapes_and_temperatures_are_errors():
     logits, mask = (torch.tensor([[-1.0, 2.0]]),) * 2, torch.ones(1, 2)
     with pytest.raises(ValueError, match="expected probabilities, found -1; take the softmax of logits first"):
         soft_cross_entropy(logits, logits, mask, 1.0)
@@ -100,6 +101,11 @@ def test_logits_in_the_place_of_probabilities_and_a_temperature_of_zero_are_erro
         soft_cross_entropy(logits, (torch.tensor([[0.0, 3.0]]),) * 2, mask, 1.0)
     with pytest.raises(ValueError, match="temperature: expected a number above 0, found 0"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, mask, 0)
+    start = torch.zeros(2, 3)
+    with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give start and end as a pair"):
+        gold_divergence(start, start, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3))
+    with pytest.raises(ValueError, match=r"the student's shape \(2, 3\), found \(1, 3\)"):
+        class_cross_entropy(start, start[:1], 1.0)
     halves = torch.tensor([[0.5, 0.5], [0.0, 1.0]], dtype=torch.float16)  # with rounding
     assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
 

@@ -276,14 +276,15 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{findings.PICTURE}\n\n| claim (notebook, one seed) |")
+    summary = "Miniature world – **supported**: IMM; **not supported**: A2D. Of 3 claims, 1 are supported, 2 refuted."
+    assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert "[02](results/mini/notebooks/02_imm_main.ipynb)" in imm
     smaller = "**supported, smaller than reported**: +5.0 ± 1.2"
-    assert imm.endswith(f"| +9.5 | {smaller}<br>1/2 claims supported, 1 refuted | **undecided**: +5.0 (lab) |")
-    assert a2d.endswith("| **refuted**: -5.0 ± 1.2<br>0/1 claims supported, 1 refuted | – |")
+    assert imm.endswith(f"| +9.5 | {smaller} | **undecided**: +5.0 (lab) |")
+    assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
     assert findings.WORDS in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview

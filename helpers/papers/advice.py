@@ -14,7 +14,8 @@ class Advice:
 
     Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
     trainings, and the time to answer as a multiple of a plain model's. An exhibit with ``_equal`` behind that name, if
-    there is one, has the same claim with as many steps for what is below.
+    there is one, has the same claim with as many steps for what is below; ``longer`` names an exhibit and a row with
+    more steps for both.
     """
 
     situation: str
@@ -23,6 +24,7 @@ class Advice:
     rows: tuple[tuple[str, ...], ...]
     trainings: Callable[[Record], str] = lambda record: "1"
     time: Callable[[Record], str] = lambda record: "1 ×"
+    longer: tuple[str, ...] = ()
 
 
 def count_imm_trainings(record: Record) -> str:
@@ -50,6 +52,7 @@ ADVICE = (
         ("a2d/table1",),
         (("RMR + A2D", "RMR", "Test"), ("BERT + A2D", "BERT", "Test")),
         count_distilled_trainings,
+        longer=("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
     ),
     Advice(SEVERAL, "one reader of all domains", ("imm/your_domains",), (("Mix", "Single"),)),
     Advice(

@@ -32,10 +32,11 @@ PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 LINEAR = 5  # points up to which differences are drawn to scale where some are above four times as much
 MOST_WORDS = 84  # of the passage in the picture of a case
-COLORS = seaborn.color_palette("colorblind") * 2
+COLORS = seaborn.color_palette("colorblind")
+COLORS[6], COLORS[8] = "#6e3a8e", "#8a7d00"  # the palette's are too pale on white
+COLORS *= 2
 INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
 DARK = {INK: "#dcddde", SOFT: "#9a9b9c", GRID: "#3c3d3e"}  # the same in an SVG on a dark page
-DASHES = ["--", ":", "-.", (0, (6, 1)), (0, (3, 3)), (0, (1, 3)), (0, (5, 1, 1, 1, 1, 1))]  # of lines without x
 PAPER_COLOR = "#d55e00"
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
 DIFFERENCES = {"accuracy": "points of accuracy", "score": "points"}  # units of differences
@@ -180,7 +181,7 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
-    Many columns are tasks with scores of their own, and have scales of their own.
+    Columns of a "score" are of different metrics, and have scales of their own.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
@@ -198,10 +199,10 @@ def gains(record: Record) -> Picture:
         if (gap := stats.printed_difference(record, claim)) is not None:
             printed[title, row] = gap
     labels = label_rows(below, first, estimates)
-    down = -(-len(groups) // PANELS)
+    down, is_shared = -(-len(groups) // PANELS), record.unit != "score"
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
-    panels = figure.subplots(down, -(-len(groups) // down), sharex=down == 1, sharey=True, squeeze=False).ravel()
+    panels = figure.subplots(down, -(-len(groups) // down), sharex=is_shared, sharey=True, squeeze=False).ravel()
     for ax, title in zip(panels, groups, strict=False):
         ax.axvline(0, color=SOFT, linewidth=0.8)
         for place, row in enumerate(below):
@@ -213,24 +214,30 @@ def gains(record: Record) -> Picture:
         ax.set_title(title)
     for ax in panels[len(groups) :]:
         ax.remove()
-    for ax, titles in zip(panels, [[title] for title in groups] if down > 1 else [groups], strict=False):
+    for ax, titles in zip(panels, [groups] if is_shared else [[title] for title in groups], strict=False):
         shown = [value for (title, _), each in estimates.items() if title in titles for value in each.values]
         shown += [value for (title, _), value in printed.items() if title in titles]
         most = INTERVAL_REACH * max(map(abs, [*shown, 0.0])) or 1.0
         ax.set_xlim(max(ax.get_xlim()[0], -most), min(ax.get_xlim()[1], most))
-    is_wide = len(groups) == 1 and max((abs(each.mean) for each in estimates.values()), default=0) > 4 * LINEAR
-    if is_wide:
-        panels[0].set_xscale("symlog", linthresh=LINEAR, base=2, linscale=2)
-        panels[0].xaxis.set_major_formatter("{x:g}")
+    scale = scale_up(panels[0], "x", [each.mean for each in estimates.values()]) if len(groups) == 1 else ""
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
-    scale = f"; logarithmic beyond ±{LINEAR}" * is_wide
     figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
     handles |= {"the paper": Line2D([], [], color=PAPER_COLOR, **HOLLOW)} if printed else {}
     figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))
     return figure
+
+
+def scale_up(ax: Axes, axis: str, values: Sequence[float]) -> str:
+    """Make an axis logarithmic beyond `LINEAR` where some values are far above it and others below. Says so."""
+    sizes = np.abs(values)
+    if not (sizes < LINEAR).any() or sizes.max() < 4 * LINEAR:
+        return ""
+    getattr(ax, f"set_{axis}scale")("symlog", linthresh=LINEAR, base=2, linscale=2)
+    getattr(ax, f"{axis}axis").set_major_formatter("{x:g}")
+    return f"; logarithmic beyond {LINEAR}"
 
 
 def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[str, str], Estimate]) -> list[str]:
@@ -267,7 +274,7 @@ def bars(record: Record) -> Figure:
 
 
 def curves(record: Record) -> Figure:
-    """Draw a panel per column and a line per method, dashed where it has no x; hollow what the paper prints.
+    """Draw a panel per column and a line per method, a point aside where it has no x; hollow what the paper prints.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
     from each method's score at that x are drawn. A method with zeros alone is the one that others are compared with.
@@ -276,7 +283,7 @@ def curves(record: Record) -> Figure:
     reference, zero = payload.get("above"), find_zero(record)
     colors = color_methods(score.method for score in record.scores if score.method != zero)
     names = dict.fromkeys(score.method for score in record.scores if score.x is None)
-    levels = dict(zip(names, DASHES * len(names), strict=False))
+    levels = {method: 1.03 + 0.035 * number for number, method in enumerate(names)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
@@ -289,8 +296,12 @@ def curves(record: Record) -> Figure:
             line = {x: stats.estimate(record, [(1, row, [column]), *base]) for x, row in rows.items()}
             estimates += line.values()
             if method in levels:
+                aside = {"color": color, "transform": ax.get_yaxis_transform(), "clip_on": False}
                 for level in line.values():
-                    ax.axhline(level.mean, color=color, linewidth=1.2, linestyle=levels[method])
+                    values = [level.mean] if level.over else level.values
+                    ax.errorbar(levels[method], level.mean, level.high - level.mean, fmt="none", elinewidth=1, **aside)
+                    ax.plot([levels[method]] * len(values), values, "o", markersize=4, **aside)
+                    ax.update_datalim([(0, end) for end in (level.low, level.high, *values)], updatex=False)
                 continue
             place = ax.transData + ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
             error = [each.high - each.mean for each in line.values()]  # nan where there is none
@@ -311,14 +322,16 @@ def curves(record: Record) -> Figure:
         if zero:
             ax.axhline(0, color=SOFT, linewidth=0.8)
     handles = [
-        Line2D([], [], color=color, label=readable(method), linestyle=levels.get(method, "-"))
+        Line2D([], [], color=color, label=readable(method), marker="o", linestyle="" if method in levels else "-")
         for method, color in colors.items()
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
     above = f" above that at {reference:g}" if reference is not None else f" above {readable(zero)}" * bool(zero)
-    panels[0].set_ylabel(textwrap.fill(record.unit + above, 30) + f"\n({intervals(estimates)})")
+    scale = scale_up(panels[0], "y", [each.mean for each in estimates])
+    lines = textwrap.wrap(record.unit + above, 30) + textwrap.wrap(f"({intervals(estimates)}{scale})", 30)
+    panels[0].set_ylabel("\n".join(lines))
     return figure
 
 

@@ -26,9 +26,9 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 WORDS = (
-    "±: 95 %. *Supported*: significantly above zero. *Smaller*, *less than half*: below the paper's. "
-    f"*{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its test "
-    "scores, favouring *supported*. A2D's reader is RMR, its temperature 2, ours 8."
+    "±: 95 %. *Supported*, *smaller*, *less than half*: significantly above zero, below the paper's number, below half "
+    f"of it. *{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its "
+    "test scores, favouring *supported*. A2D's reader: RMR; temperature: 2, `study`'s 8."
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -72,7 +72,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    parts = [PICTURE, state_main(findings, headlines), WORDS, state_advice(findings, papers, advice)]
+    conclusion = conclude(findings, headlines, papers)
+    parts = [conclusion, PICTURE, state_main(findings, headlines), WORDS, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{text}\n", END)
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
@@ -141,7 +142,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim (notebook, one seed)", "reported (points)", *findings]
+    heads = ["claim (notebook)", "reported (points)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -153,21 +154,25 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
         cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
-        texts = [state_world(of_world, pairs) for of_world in by_world.values()]
-        texts[0].append(tally_claims(next(iter(findings.values()))[paper.key]))
-        cells += ["<br>".join(of_world) or "–" for of_world in texts]
+        cells += ["<br>".join(state_world(of_world, pairs)) or "–" for of_world in by_world.values()]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def tally_claims(judged: Iterable[Judged]) -> str:
-    """Count a paper's supported and refuted claims, of those with a number that are tested, and the others."""
-    numbered = [verdict.outcome for _, verdict in report.paper_verdicts(judged) if verdict.printed is not None]
-    outcomes = [outcome for outcome in numbered if outcome != stats.UNTESTED]
-    refuted = outcomes.count(stats.REFUTED)
-    supported = f"{sum(outcome in SUCCESSES for outcome in outcomes)}/{len(outcomes)} claims supported"
-    untested = len(numbered) - len(outcomes)
-    return supported + f", {refuted} refuted" * bool(refuted) + f", {untested} not tested" * bool(untested)
+def conclude(findings: Findings, headlines: Headlines, papers: Sequence[Any]) -> str:
+    """Say of which papers the first world supports the main claim, and how many claims of those with a number."""
+    world, by_paper = next(iter(findings.items()))
+    methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_COLORS}
+    for paper, by_world in headlines:
+        for _, verdict in by_world[world][:1]:
+            methods[shorten_outcome(verdict.outcome)].append(paper.method)
+    texts = [f"**{outcome}**: {', '.join(names)}" for outcome, names in methods.items() if names]
+    verdicts = [verdict for paper in papers for _, verdict in report.paper_verdicts(by_paper[paper.key])]
+    outcomes = [verdict.outcome for verdict in verdicts if verdict.printed is not None]
+    tested = [outcome for outcome in outcomes if outcome != stats.UNTESTED]
+    supported = sum(outcome in SUCCESSES for outcome in tested)
+    count = f"{supported} are supported, {tested.count(stats.REFUTED)} refuted"
+    return f"{world.capitalize()} – {'; '.join(texts)}. Of {len(tested)} claims, {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -221,8 +226,8 @@ def recommend(
     for each in advice:
         pairs = find_pairs(judged, each.exhibits, each.rows)
         controls = find_pairs(judged, [f"{exhibit}_equal" for exhibit in each.exhibits], each.rows)
-        equal = {record.preset: (record, verdict) for record, verdict in controls}
-        gains = state_gains(pairs, equal, in_readme)
+        controls += find_pairs(judged, each.longer[:1], [each.longer[1:]])
+        gains = state_gains(pairs, controls, in_readme)
         if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
             record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
             cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
@@ -251,13 +256,17 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
     return pairs
 
 
-def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_readme: bool) -> dict[str, list[str]]:
+def state_gains(pairs: Pairs, controls: Pairs, in_readme: bool) -> dict[str, list[str]]:
     """Return by baseline our differences with intervals and records, and verdicts where they are none of success.
 
-    Behind a difference stands that of ``equal`` steps in its preset, where there is one. README has no unit, and links
-    to figures.
+    Behind a difference stands its control with other steps in the same preset, where there is one. README has no unit,
+    and links to figures.
     """
     texts: dict[str, list[str]] = {}
+    others = {}
+    for record, verdict in controls:
+        baseline, _, times = verdict.claim.below.partition(", ")
+        others[record.preset, baseline] = f"{times} × steps" if times else "equal steps", record, verdict
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         if in_readme:
@@ -267,8 +276,9 @@ def state_gains(pairs: Pairs, equal: Mapping[str, tuple[Record, Verdict]], in_re
             notes = [place, state_exact_match(record, verdict.claim)]
         else:
             notes = [verdict.outcome, place]
-        if control := equal.get(record.preset):
-            notes.append(f"equal steps: {drop_unit(report.state_verdict(*control, short=True)[2])}")
+        if control := others.get((record.preset, verdict.claim.below)):
+            steps, *pair = control
+            notes.append(f"{steps}: {drop_unit(report.state_verdict(*pair, short=True)[2])}")
         baseline = figures.readable(verdict.claim.below).partition(" (")[0]
         texts.setdefault(baseline, []).append(f"{gain} ({', '.join(filter(None, notes))})")
     return texts
@@ -297,7 +307,7 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         return ""
     table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
     table.loc[table["situation"].duplicated(), "situation"] = ""
-    return f"## What to use\n\n{to_markdown(table.rename(columns={'gain': 'gain (points)'}))}"
+    return f"## What to use\n\n{to_markdown(table)}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
@@ -322,7 +332,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     """Return results/README.md: per paper its figure, the verdicts on its claims in each preset, and its main table."""
     links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
-    lines += [f"Full reports, to download and open in a browser: {links}."]
+    lines += [f"Full reports, to open in a browser from a clone: {links}."]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)

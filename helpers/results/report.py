@@ -181,7 +181,7 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     for number in record.paper if not baseline else ():
         text = number.text or f"{number.value:,.{paper_decimals(record)}f}"
         printed.setdefault(number.column, {})[find_row(number.row, rows)] = text
-    frame = pd.DataFrame(pair(ours, printed))
+    frame = pd.DataFrame(pair(ours, printed, list(dict.fromkeys(number.column for number in record.paper))))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
     few, theirs = figures.name_few_seeds(seeds), {number.row for number in record.paper}
     stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
@@ -200,20 +200,20 @@ def find_row(printed: str, rows: Sequence[str]) -> str:
     return like[0] if printed not in rows and len(like) == 1 else printed
 
 
-def pair(ours: dict[str, dict], printed: dict[str, dict]) -> dict[tuple[str, str], dict]:
+def pair(ours: dict[str, dict], printed: dict[str, dict], order: Sequence[str] = ()) -> dict[tuple[str, str], dict]:
     """Put the paper's columns beside those of the same name, or of the miniature domain that stands for them.
 
-    The average comes first. Columns are in the paper's order, after ours without one and before the paper's others.
-    Without printed numbers the order is that of STANDS_FOR.
+    The average comes first. Columns are in the ``order`` of the paper's, after ours without one and before the paper's
+    others. Without it the order is that of STANDS_FOR.
     """
-    names = {name.lower(): name for name in printed}
     stand = {column: STANDS_FOR.get(column, column).lower() for column in ours}
+    names = {name.lower(): name for name in printed}
     beside = {column: names[name] for column, name in stand.items() if name in names}
-    order = list(printed or STANDS_FOR)
-    places = {name: place for place, name in enumerate(order)} | {stats.AVERAGE: -2}
+    ranks = [name.lower() for name in order or STANDS_FOR.values()]
+    places = {column: ranks.index(name) if name in ranks else -1 for column, name in stand.items()}
+    places |= {stats.AVERAGE: -2}
     parts = {}
-    columns = {column: places.get(beside.get(column, column), -1) for column in ours}
-    for column in sorted(columns, key=columns.get):
+    for column in sorted(ours, key=places.get):
         theirs = beside.get(column, column)
         name = column if theirs == column else f"{column} ({theirs})"
         parts |= {(name, "ours"): ours[column]} | ({(name, "paper"): printed[theirs]} if column in beside else {})

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from helpers import extractive_qa
-from helpers.classification import check_probabilities, soften
+from helpers.classification import check_probabilities, check_shapes, soften
 from helpers.extractive_qa import Span, log_probabilities
 from helpers.loop import Batch
 from helpers.presets.schema import Preset
@@ -36,6 +36,7 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
 
 def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
     """Halve the squared distance of two attentions, summed over passage tokens, shape B (L_ATT, section 3.3)."""
+    check_shapes(student_BxPxQ, teacher_BxPxQ)
     return (student_BxPxQ.float() - teacher_BxPxQ.float()).square().sum((1, 2)) / 2
 
 

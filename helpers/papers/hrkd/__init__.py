@@ -18,7 +18,7 @@ PAPER = Paper(
     title="Dong et al. 2021: hierarchical relational knowledge distillation (HRKD)",
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
     method="HRKD",
-    claim="Weighting domains by a graph improves plain distillation (TinyBERT)",
+    claim="Weighting domains by a graph improves plain distillation",
     remark="By the paper's equations every domain has nearly always the same weight, and the graph gets no gradient. "
     "The released code never trains the graph, so that its weights are noise",
     headlines=("table2", "table3"),

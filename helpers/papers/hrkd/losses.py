@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from helpers.classification import domain_means, label_loss, soften
+from helpers.classification import check_shapes, domain_means, label_loss, soften
 from helpers.extractive_qa import weighted_mean
 from helpers.loop import Batch
 from helpers.papers.hrkd.tinybert import match_layers
@@ -21,6 +21,7 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
     """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (Eq. 2), without a factor t²."""
+    check_shapes(student_BxC, teacher_BxC)
     teacher_BxC, student_BxC = (soften(logits, temperature) for logits in (teacher_BxC, student_BxC))
     return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
 

@@ -114,7 +114,7 @@ def show_place(
     frames = {"weight of each domain": pd.DataFrame(ratios[place].T, rows, levels)}
     frames["the paper's"] = read_ratios(table) / 100
     for row, shares_VxV in zip(rows, np.where(np.tri(len(levels)), shares[place], np.nan), strict=True):
-        frames[row] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
+        frames[f"{row}: levels"] = pd.DataFrame(shares_VxV, [f"graph of {level}" for level in levels], levels)
     panels = {
         title: {name: line.dropna().to_dict() for name, line in (100 * frame).round(1).iterrows()}
         for title, frame in frames.items()

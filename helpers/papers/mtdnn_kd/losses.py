@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from helpers.classification import check_probabilities, task_loss
+from helpers.classification import check_probabilities, check_shapes, task_loss
 from helpers.extractive_qa import weighted_mean
 from helpers.loop import Batch
 
@@ -13,6 +13,7 @@ def soft_target_cross_entropy(logits_BxC: Tensor, targets_BxC: Tensor) -> Tensor
 
     Targets are probabilities. Raises ValueError for logits in their place (on a CPU).
     """
+    check_shapes(logits_BxC, targets_BxC)
     check_probabilities(targets_BxC)
     return -(targets_BxC * logits_BxC.float().log_softmax(-1)).sum(-1)
 
