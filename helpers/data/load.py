@@ -12,15 +12,7 @@ from importlib import import_module
 from types import ModuleType
 
 from helpers.data import splits
-from helpers.data.examples import (
-    PARTS,
-    DataError,
-    Domain,
-    Example,
-    Records,
-    TaskData,
-    list_trained_labels,
-)
+from helpers.data.examples import PARTS, DataError, Domain, Example, Records, TaskData, list_trained_labels
 from helpers.files import fingerprint
 from helpers.presets.schema import (
     ADVERSARIAL,

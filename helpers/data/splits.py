@@ -12,15 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate, chain
 
-from helpers.data.examples import (
-    PARTS,
-    Choice,
-    DataError,
-    Example,
-    QuestionRecord,
-    digest,
-    is_blank,
-)
+from helpers.data.examples import PARTS, Choice, DataError, Example, QuestionRecord, digest, is_blank
 from helpers.presets.schema import DataSettings
 
 TEST_SHARE = 0.2  # of the questions of one file
