@@ -72,7 +72,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    conclusion = conclude(findings, headlines, papers)
+    conclusion = state_conclusion(findings, headlines, papers)
     parts = [conclusion, PICTURE, state_main(findings, headlines), WORDS, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{text}\n", END)
@@ -159,7 +159,7 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
     return "\n".join(lines)
 
 
-def conclude(findings: Findings, headlines: Headlines, papers: Sequence[Any]) -> str:
+def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[Any]) -> str:
     """Say of which papers the first world supports the main claim, and how many claims of those with a number."""
     world, by_paper = next(iter(findings.items()))
     methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_COLORS}
