@@ -36,7 +36,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "gain over row 1 (study)"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "supported F1 gain in study"]
     lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
@@ -61,10 +61,14 @@ def look(preset):
 
 
 def state_study() -> dict[str, str]:
-    """State by row how far preset study has it above a reader per domain, on all its domains and seeds."""
+    """State by row how far preset study has it above a reader per domain, on all its domains and seeds.
+
+    Says so where that is not supported.
+    """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     verdicts = stats.judge(stored["imm/your_domains"], stored.values())
-    return {each.claim.above: f"{each.estimate.mean:+.1f} ({each.outcome})" for each in verdicts}
+    notes = {each.claim.above: f" ({each.outcome})" * (each.outcome != stats.SUPPORTED) for each in verdicts}
+    return {each.claim.above: f"{each.estimate.mean:+.1f}{notes[each.claim.above]}" for each in verdicts}
 
 
 def main(*options: str) -> None:

@@ -1,8 +1,7 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
 Public, each imported when asked for: load_reader, run, metrics, load_preset, fit, TrainingSettings, Training, Teacher,
-single_readers, and the losses below. See help(helpers.fit).
-All other names are private by convention; docs/guide.md uses some, for methods and papers of your own.
+single_readers, and the losses below. See help(helpers.fit). Others, such as the guide's, are private by convention.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 

@@ -85,7 +85,16 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
     ``student`` are logits (B×L each), ``gold`` positions (B each).
     """
     pairs = zip(student, gold, strict=True)
-    return -sum(log_probabilities(logits, mask_BxL).gather(1, position[:, None])[:, 0] for logits, position in pairs)
+    return -sum(take(log_probabilities(logits, mask_BxL), position_B) for logits, position_B in pairs)
+
+
+def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
+    """Take each example's value at its position, shape B. Raises ValueError for another number of positions."""
+    if len(values_BxL) != len(position_B):
+        raise ValueError(
+            f"expected a position of each of {len(values_BxL)} examples, found {len(position_B)}; add them"
+        )
+    return values_BxL.gather(1, position_B[:, None])[:, 0]
 
 
 def weighted_mean(values_B: Tensor, weight_B: Tensor | None = None) -> Tensor:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
-from helpers.papers.a2d.losses import soft_cross_entropy
+from helpers.papers.a2d.losses import confusion_margin, soft_cross_entropy
 from helpers.papers.hrkd.losses import class_cross_entropy
 from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
 from helpers.papers.mtdnn_kd.losses import soft_target_cross_entropy
@@ -106,6 +106,10 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
         gold_divergence(start, start, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"the student's shape \(2, 3\), found \(1, 3\)"):
         class_cross_entropy(start, start[:1], 1.0)
+    with pytest.raises(ValueError, match="a position of each of 2 examples, found 1; add them"):
+        confusion_margin(
+            (start, start), (torch.zeros(1, dtype=torch.int64),) * 2, (torch.ones(2, dtype=torch.int64),) * 2
+        )
     halves = torch.tensor([[0.5, 0.5], [0.0, 1.0]], dtype=torch.float16)  # with rounding
     assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
 

@@ -276,7 +276,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    summary = "Miniature world – **supported**: IMM; **not supported**: A2D. Of 3 claims, 1 are supported, 2 refuted."
+    count = "Of 3 testable claims, 1 are supported, 2 refuted."
+    summary = f"Miniature world – **supported**: IMM; **not supported**: A2D. {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim (notebook) |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first

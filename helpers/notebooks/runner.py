@@ -164,14 +164,14 @@ def fingerprint_of(job: Job) -> str:
     return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
 
 
-def run_notebooks(names: list[str], parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
+def run_notebooks(names: list[str] | str, parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
     that is done already is skipped, unless ``force``. One that fails does not stop the others.
     """
     outcomes: dict[str, str] = {}
-    jobs = select_jobs(names, parameters or {})
+    jobs = select_jobs([names] if isinstance(names, str) else names, parameters or {})
     for job in jobs:
         if reason := job.card.left_out(job.preset):
             outcomes[str(job)] = f"left out, as {reason}"

@@ -287,7 +287,9 @@ def curves(record: Record) -> Figure:
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
-    estimates, panels = [], figure.subplots(1, len(record.columns), sharey=True, squeeze=False)[0]
+    values = [[score.value for score in record.scores if score.column == column] for column in record.columns]
+    is_near = np.ptp(np.concatenate(values)) <= 3 * min(map(np.ptp, values))  # as far as one panel shows its lines
+    estimates, panels = [], figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
         for method, color in colors.items():

@@ -28,7 +28,8 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 WORDS = (
     "±: 95 %. *Supported*, *smaller*, *less than half*: significantly above zero, below the paper's number, below half "
     f"of it. *{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its "
-    "test scores, favouring *supported*. A2D's reader: RMR; temperature: 2, `study`'s 8."
+    "test scores, favouring *supported*. A2D in `study`: reader RMR, temperature 8 (at the paper's 2 undecided), "
+    "10 seeds (undecided with 5)."
 )
 SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -172,7 +173,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     tested = [outcome for outcome in outcomes if outcome != stats.UNTESTED]
     supported = sum(outcome in SUCCESSES for outcome in tested)
     count = f"{supported} are supported, {tested.count(stats.REFUTED)} refuted"
-    return f"{world.capitalize()} – {'; '.join(texts)}. Of {len(tested)} claims, {count}."
+    return f"{world.capitalize()} – {'; '.join(texts)}. Of {len(tested)} testable claims, {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from helpers import extractive_qa
 from helpers.classification import check_probabilities, check_shapes, soften
-from helpers.extractive_qa import Span, log_probabilities
+from helpers.extractive_qa import Span, log_probabilities, take
 from helpers.loop import Batch
 from helpers.presets.schema import Preset
 
@@ -29,7 +29,7 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
     """
     hinge_B = 0
     for logits_BxL, *positions in zip(student, gold, confusing, strict=True):
-        right_B, wrong_B = (logits_BxL.float().gather(1, position_B[:, None])[:, 0] for position_B in positions)
+        right_B, wrong_B = (take(logits_BxL.float(), position_B) for position_B in positions)
         hinge_B = hinge_B + (1 - right_B + wrong_B).clamp_min(0)
     return hinge_B * (confusing[0] > 0)
 

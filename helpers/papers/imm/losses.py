@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from helpers.extractive_qa import Span, likelihood, log_probabilities, weighted_mean
+from helpers.extractive_qa import Span, likelihood, log_probabilities, take, weighted_mean
 from helpers.loop import Batch
 
 
@@ -32,7 +32,7 @@ def logit_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor)
 
 def probability_at(logits_BxL: Tensor, position_B: Tensor, mask_BxL: Tensor) -> Tensor:
     """Return the softmax probability of one position of each example, shape B."""
-    return log_probabilities(logits_BxL, mask_BxL).gather(1, position_B[:, None])[:, 0].exp()
+    return take(log_probabilities(logits_BxL, mask_BxL), position_B).exp()
 
 
 DIVERGENCES = {"gold": gold_divergence, "probabilities": probability_divergence, "logits": logit_divergence}
