@@ -67,8 +67,10 @@ def state_study() -> dict[str, str]:
     """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     verdicts = stats.judge(stored["imm/your_domains"], stored.values())
-    notes = {each.claim.above: f" ({each.outcome})" * (each.outcome != stats.SUPPORTED) for each in verdicts}
-    return {each.claim.above: f"{each.estimate.mean:+.1f}{notes[each.claim.above]}" for each in verdicts}
+    return {
+        each.claim.above: f"{each.estimate.mean:+.1f}" + f" ({each.outcome})" * (each.outcome != stats.SUPPORTED)
+        for each in verdicts
+    }
 
 
 def main(*options: str) -> None:

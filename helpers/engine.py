@@ -244,12 +244,12 @@ def check_locks(folder: Path) -> None:
             FileLock(file := f"{inner}/lock", timeout=PATIENCE),
         ):
             command = [sys.executable, "-c", TAKE_LOCK, file]
-            is_kept_out = subprocess.run(command, capture_output=True, text=True).stdout == "taken\n"
+            is_excluded = subprocess.run(command, capture_output=True, text=True).stdout == "taken\n"
     except PermissionError:  # which the first task tells
         return
     except (OSError, NotImplementedError):  # as a mount without locks raises, by its error number or by filelock
-        is_kept_out = False
-    if not is_kept_out:
+        is_excluded = False
+    if not is_excluded:
         problem = f"runs cannot share it; expected locks between processes, found none on {kind} at {place}"
         raise UserError(f"{folder}: {problem}; set HELPERS_RESULTS to a folder on another file system")
     if few := OF_ONE_MACHINE & set(options.split(",")):

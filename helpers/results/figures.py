@@ -287,8 +287,8 @@ def curves(record: Record) -> Figure:
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
-    values = [[score.value for score in record.scores if score.column == column] for column in record.columns]
-    is_near = np.ptp(np.concatenate(values)) <= 3 * min(map(np.ptp, values))  # as far as one panel shows its lines
+    columns = [[score.value for score in record.scores if score.column == column] for column in record.columns]
+    is_near = np.ptp(np.concatenate(columns)) <= 3 * min(map(np.ptp, columns))  # as far as one panel shows its lines
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
@@ -331,7 +331,7 @@ def curves(record: Record) -> Figure:
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
     above = f" above that at {reference:g}" if reference is not None else f" above {readable(zero)}" * bool(zero)
-    scale = scale_up(panels[0], "y", [each.mean for each in estimates])
+    scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
     lines = textwrap.wrap(record.unit + above, 30) + textwrap.wrap(f"({intervals(estimates)}{scale})", 30)
     panels[0].set_ylabel("\n".join(lines))
     return figure

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from helpers.classification import check_shapes, domain_means, label_loss, soften
-from helpers.extractive_qa import weighted_mean
+from helpers.extractive_qa import take, weighted_mean
 from helpers.loop import Batch
 from helpers.papers.hrkd.tinybert import match_layers
 
@@ -89,7 +89,7 @@ def distillation_loss(
 
 def meta_weights(teacher_BxC: Tensor, label_B: Tensor, weight_B: Tensor) -> Tensor:
     """Compute (1 + w) / (exp((p - 1)²) + 1), p the teacher's probability of the right class, shape B."""
-    right_B = teacher_BxC.float().softmax(-1).gather(1, label_B[:, None])[:, 0]
+    right_B = take(teacher_BxC.float().softmax(-1), label_B)
     return (1 + weight_B) / (torch.exp((right_B - 1).square()) + 1)
 
 

@@ -71,8 +71,8 @@ def project(values: np.ndarray, places: np.ndarray, student: Windows) -> tuple[n
     """
     has_place = places >= 0
     flat = np.bincount(places[has_place], values[has_place], minlength=student.lengths_W.sum())
-    kept_W = np.add.reduceat(flat, student.offsets_W)
-    return (flat / np.repeat(np.where(kept_W > 0, kept_W, 1), student.lengths_W)).astype(np.float32), kept_W
+    mass_W = np.add.reduceat(flat, student.offsets_W)
+    return (flat / np.repeat(np.where(mass_W > 0, mass_W, 1), student.lengths_W)).astype(np.float32), mass_W
 
 
 def question_ranges(windows: Windows, tokenizer: PreTrainedTokenizerFast) -> list[np.ndarray]:

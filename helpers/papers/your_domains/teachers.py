@@ -91,7 +91,7 @@ def carry(reader: TrainedReader, windows: Windows, tokenizer: PreTrainedTokenize
     questions = question_ranges(read, reader.tokenizer), question_ranges(windows, tokenizer)
     places = align_windows(read, windows, questions)
     pairs = [project(*pair, windows) for pair in zip(values, places, strict=True)]
-    dropped = max(0.0, 1 - float(np.mean([kept_W for _, kept_W in pairs])))
+    dropped = max(0.0, 1 - float(np.mean([mass_W for _, mass_W in pairs])))
     return Carried({side: flat for side, (flat, _) in zip(SIDES, pairs, strict=True)}, dropped, cut)
 
 
