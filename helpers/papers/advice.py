@@ -13,9 +13,8 @@ class Advice:
     """A method to train in a situation, and the ``exhibits``, such as ``imm/table1``, that can support it.
 
     Of ``rows`` each names a claim by what is above, what is below, and the columns. From a record come the number of
-    trainings, and the time to answer as a multiple of a plain model's. An exhibit with ``_equal`` behind that name, if
-    there is one, has the same claim with as many steps for what is below; ``longer`` names an exhibit and a row with
-    more steps for both.
+    trainings, and the time to answer as a multiple of a plain model's, "" for 1. ``longer`` names an exhibit and a row
+    of it, in which what is below is trained for more steps.
     """
 
     situation: str
@@ -23,8 +22,13 @@ class Advice:
     exhibits: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     trainings: Callable[[Record], str] = lambda record: "1"
-    time: Callable[[Record], str] = lambda record: "1 ×"
+    time: Callable[[Record], str] = lambda record: ""
     longer: tuple[str, ...] = ()
+
+    def cost(self, record: Record) -> str:
+        """Return the number of trainings, and the time to answer where it is more than a plain model's."""
+        time = self.time(record)
+        return self.trainings(record) + f" ({time} × slower)" * bool(time)
 
 
 def count_imm_trainings(record: Record) -> str:
@@ -35,7 +39,8 @@ def count_imm_trainings(record: Record) -> str:
 
 def count_multi_task_trainings(record: Record) -> str:
     """Count the models of all tasks, and those of an ensemble, each fine-tuned on its task."""
-    return f"{record.setting('mtdnn_kd', 'models')} + {record.setting('mtdnn_kd', 'members')}/task"
+    models, members = (record.setting("mtdnn_kd", name) for name in ("models", "members"))
+    return str(models + members * len(record.setting("tasks", "tasks")))
 
 
 def count_distilled_trainings(record: Record) -> str:
@@ -44,6 +49,7 @@ def count_distilled_trainings(record: Record) -> str:
 
 
 ONE, SEVERAL = "one domain", "several small domains"
+EQUAL_STEPS = "imm/your_domains_equal"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(
@@ -54,14 +60,21 @@ ADVICE = (
         count_distilled_trainings,
         longer=("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
     ),
-    Advice(SEVERAL, "one reader of all domains", ("imm/your_domains",), (("Mix", "Single"),)),
+    Advice(
+        SEVERAL,
+        "one reader of all domains",
+        ("imm/your_domains",),
+        (("Mix", "Single"),),
+        longer=(EQUAL_STEPS, "Mix", "Single"),
+    ),
     Advice(
         SEVERAL,
         "an ensemble of such readers",
         ("imm/your_domains",),
         (("Mix ensemble", "Single"),),
         lambda record: str(record.setting("a2d", "members")),
-        lambda record: f"{record.setting('a2d', 'members')} ×",
+        lambda record: str(record.setting("a2d", "members")),
+        longer=(EQUAL_STEPS, "Mix ensemble", "Single"),
     ),
     Advice(
         SEVERAL,
@@ -69,19 +82,25 @@ ADVICE = (
         ("imm/your_domains",),
         (("A2D", "Single"),),
         count_distilled_trainings,
+        longer=(EQUAL_STEPS, "A2D", "Single"),
     ),
     Advice(SEVERAL, "IMM", ("imm/table1",), (("IMM", "Mix"),), count_imm_trainings),
     Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), ((PLAIN, ALONE),), lambda record: "2"),
     Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), ((OURS, PLAIN),), lambda record: "2"),
     Advice(
         MANY,
-        "an ensemble of multi-task models",
+        "an ensemble",
         ("mtdnn_kd/table3",),
         (("MT-DNN-ensemble", "MT-DNN"),),
         count_multi_task_trainings,
-        lambda record: f"{record.setting('mtdnn_kd', 'members')} ×",
+        lambda record: str(record.setting("mtdnn_kd", "members")),
     ),
-    Advice(MANY, "distilling them", ("mtdnn_kd/table2",), (("MT-DNN_KD", "MT-DNN"),)),
+    Advice(MANY, "distilled multi-task ensembles", ("mtdnn_kd/table2",), (("MT-DNN_KD", "MT-DNN"),)),
     Advice(MANY, "one model of all tasks", ("mtdnn_kd/table2",), (("MT-DNN", "BERT"),)),
-    Advice(UNANSWERABLE, "other tasks beside", ("mtdnn/table2",), (("QA+MCC+SC", "QA", "all questions"),)),
+    Advice(
+        UNANSWERABLE,
+        "other tasks for unanswerable questions",
+        ("mtdnn/table2",),
+        (("QA+MCC+SC", "QA", "all questions"),),
+    ),
 )

@@ -64,6 +64,10 @@ class Picture(Figure):
         super().__init__(figsize=(width, height), layout="constrained")
         self.suptitle(title, x=0.01, ha="left", fontsize=11)
 
+    def name_heights(self, text: str) -> None:
+        """Say above the panels what their heights are, as a line is easier to read than a label that is turned."""
+        self.suptitle(text, x=0.01, ha="left", fontsize=9)
+
     def _repr_png_(self) -> bytes:
         return content(self, "png")
 
@@ -273,7 +277,7 @@ def bars(record: Record) -> Figure:
     return figure
 
 
-def curves(record: Record) -> Figure:
+def curves(record: Record) -> Picture:
     """Draw a panel per column and a line per method, a point aside where it has no x; hollow what the paper prints.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
@@ -332,8 +336,7 @@ def curves(record: Record) -> Figure:
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
     above = f" above that at {reference:g}" if reference is not None else f" above {readable(zero)}" * bool(zero)
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
-    lines = textwrap.wrap(record.unit + above, 30) + textwrap.wrap(f"({intervals(estimates)}{scale})", 30)
-    panels[0].set_ylabel("\n".join(lines))
+    figure.name_heights(f"{record.unit}{above} ({intervals(estimates)}{scale})")
     return figure
 
 
@@ -344,20 +347,20 @@ def find_zero(record: Record) -> str:
     return zeros[0] if zeros and record.unit in DIFFERENCES.values() else ""
 
 
-def scatter(record: Record) -> Figure:
+def scatter(record: Record) -> Picture:
     """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
     (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
     ax = figure.subplots()
     for row, color in color_methods(up.rows).items():
         x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
-        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o", label=readable(row))
-        ax.annotate(row, (x.mean, y.mean), (4, 3), textcoords="offset points", color=color, fontsize=8)
+        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
+        ax.annotate(row, (x.mean, y.mean), (6, 0), textcoords="offset points", color=color, fontsize=8, va="center")
         estimates.append(y)
-    ax.set(xlabel=along.unit, ylabel=f"{up.unit}\n({intervals(estimates)})")
-    ax.margins(x=0.12)
+    ax.set(xlabel=along.unit)
+    ax.margins(x=0.15)
     ax.set_xlim(left=0)
     ax.grid(axis="y", color=GRID)
-    figure.legend(loc="outside right upper")
+    figure.name_heights(f"{up.unit} ({intervals(estimates)})")
     return figure
 
 
@@ -407,7 +410,7 @@ def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **sc
         heatmap(ax, panel, name, across, **scale)
     for ax in axes[len(panels) :]:
         ax.remove()
-    figure.supxlabel(payload.get("x", record.unit), fontsize=9)
+    figure.supxlabel(payload.get("x") or record.unit, fontsize=9)
     figure.supylabel(payload.get("y", ""), fontsize=9)
     return figure
 

@@ -4,7 +4,7 @@ All is computed from stored records and their verdicts.
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -25,13 +25,18 @@ from helpers.results.stats import Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
+LONGER = "trained longer"  # a column of what to use
+COST = "trainings (answering)"
 WORDS = (
     "±: 95 %. *Supported*, *smaller*, *less than half*: significantly above zero, below the paper's number, below half "
     f"of it. *{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its "
-    "test scores, favouring *supported*. A2D in `study`: reader RMR, temperature 8 (at the paper's 2 undecided), "
-    "10 seeds (undecided with 5)."
+    "test scores, favouring *supported*. RMR: a reader trained from nothing. With 5 of its 10 seeds, or at the "
+    "paper's temperature 2, A2D is undecided."
 )
-SHORT = {stats.SMALLER: "not supported, smaller", stats.LESS_THAN_HALF: "not supported, less than half"}  # in tables
+ADVICE_WORDS = (
+    f"Points, supported unless marked. EM: exact match, unless it gains. *{LONGER.capitalize()}*: equal or twice the "
+    "steps."
+)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
 OUTCOME_COLORS = {
@@ -41,9 +46,8 @@ OUTCOME_COLORS = {
     stats.UNTESTED: figures.SOFT,
 }
 PICTURE = "![Gains](results/headlines.svg)"
-MOST_ROWS = 3  # of a situation in README; the notebook has all
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
-COLUMNS = ["situation", "train", "gain", "trainings", "answering time", "not shown to help"]
+COLUMNS = ["situation", "train", "instead of", *WORLDS, LONGER, COST]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
@@ -104,7 +108,7 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
     with figures.plain_style():
-        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=7.5)
+        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=6.2)
         panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
         for ax, world in zip(panels, WORLDS, strict=True):
             ax.axvline(0, color=figures.SOFT, linewidth=0.8)
@@ -116,7 +120,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in OUTCOME_COLORS.items()]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, with another reader or round": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(OUTCOME_COLORS))
+        figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
 
 
@@ -143,18 +147,18 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim (notebook)", "reported (points)", *findings]
+    heads = ["claim", "reported (points)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
         notebook = next(card.name for card in paper.notebooks if card.plans)
-        copy = f"[{notebook.partition('_')[0]}](results/mini/notebooks/{notebook}.ipynb)"
+        claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
         reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
         authors = paper.name.replace(" et al.", "")
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
-        cells = [f"{method}: {paper.claim} ({copy})", ", ".join(filter(None, reported))]
+        cells = [f"{method}: {claim}", ", ".join(filter(None, reported))]
         cells += ["<br>".join(state_world(of_world, pairs)) or "–" for of_world in by_world.values()]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -189,16 +193,13 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
     """Return the verdict, in bold letters, and our difference in few words."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{SHORT.get(verdict.outcome, verdict.outcome)}**", drop_unit(difference)
+    return f"**{report.shorten(verdict.outcome)}**", drop_unit(difference)
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others: preset, table, the reader to beat, or the place on a curve."""
+    """Name what tells a verdict from others: preset, table, or the reader to beat."""
     names = [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
-    if (x := next((score.x for score in record.scores if score.row == verdict.claim.above), None)) is not None:
-        return ", ".join([*names, f"{record.payload['x']} {x:g}", f"{len(verdict.estimate.values)} seeds"])
-    headlines = {record.artefact for record, verdict in of_world if verdict.claim.primary}
-    names += [report.table_of(record)] if len(headlines) > 1 else []
+    names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
     return ", ".join(names)
 
@@ -211,38 +212,41 @@ def drop_unit(difference: str) -> str:
 def recommend(
     findings: Findings, papers: Sequence[Any], advice: Sequence[Any], in_readme: bool = False
 ) -> pd.DataFrame:
-    """Tabulate what to train by situation: for what is supported in some preset its gain and cost, and what is not.
+    """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
-    Each gain has its record. Of methods that are supported nowhere README has the names alone. Records with earlier
-    settings recommend nothing.
+    The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
+    nothing, and what is not tested anywhere has no line.
     """
-    lines, failures = [], {}
-    judged = [
-        (record, verdicts)
-        for by_paper in findings.values()
-        for paper in papers
-        for record, verdicts in by_paper[paper.key]
-        if not report.state_earlier_settings(record, paper)
-    ]
+    current = {
+        world: [
+            (record, verdicts)
+            for paper in papers
+            for record, verdicts in by_paper[paper.key]
+            if not report.state_earlier_settings(record, paper)
+        ]
+        for world, by_paper in findings.items()
+    }
+    lines, others = [], []
     for each in advice:
-        pairs = find_pairs(judged, each.exhibits, each.rows)
-        controls = find_pairs(judged, [f"{exhibit}_equal" for exhibit in each.exhibits], each.rows)
-        controls += find_pairs(judged, each.longer[:1], [each.longer[1:]])
-        gains = state_gains(pairs, controls, in_readme)
-        if any(verdict.outcome in SUCCESSES for _, verdict in pairs):
-            record = next(record for record, verdict in pairs if verdict.outcome in SUCCESSES)
-            cost = {"trainings": each.trainings(record), "answering time": each.time(record)}
-            has_above = in_readme and lines and lines[-1]["situation"] == each.situation
-            gain = join_gains(gains, lines[-1]["baselines"] if has_above else (), "<br>" if in_readme else "; ")
-            line = {"situation": each.situation, "train": each.train, "gain": gain, "baselines": [*gains], **cost}
-            lines.append(line)
-        elif any(verdict.outcome != stats.UNTESTED for _, verdict in pairs):
-            failures.setdefault(each.situation, []).append(each.train + f": {join_gains(gains)}" * (not in_readme))
-    for line in lines:
-        line["not shown to help"] = "; ".join(failures.pop(line["situation"], []))
-    for situation, texts in failures.items():
-        lines.append({"situation": situation, "train": "a plain model", "not shown to help": "; ".join(texts)})
-    return pd.DataFrame(lines, columns=COLUMNS).fillna("")
+        pairs = {world: find_pairs(judged, each.exhibits, each.rows) for world, judged in current.items()}
+        longer = find_pairs(chain.from_iterable(current.values()), each.longer[:1], [each.longer[1:]])
+        for baseline in dict.fromkeys(verdict.claim.below for _, verdict in chain.from_iterable(pairs.values())):
+            of_baseline = {
+                world: [pair for pair in of_world if pair[1].claim.below == baseline]
+                for world, of_world in pairs.items()
+            }
+            outcomes = [(verdict.outcome, record) for record, verdict in chain.from_iterable(of_baseline.values())]
+            supported = next((record for outcome, record in outcomes if outcome in SUCCESSES), None)
+            line = {"situation": each.situation, "train": each.train}
+            line["instead of"] = figures.readable(baseline).partition(" (")[0]
+            line |= {world: state_gains(of_world, in_readme) for world, of_world in of_baseline.items()}
+            names = (baseline, f"{baseline}, 2")
+            line[LONGER] = state_gains([pair for pair in longer if pair[1].claim.below in names], in_readme)
+            if supported:
+                lines.append(line | {COST: each.cost(supported)})
+            elif any(outcome != stats.UNTESTED for outcome, _ in outcomes):
+                others.append(line)
+    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequence[Sequence[str]]) -> Pairs:
@@ -257,58 +261,46 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
     return pairs
 
 
-def state_gains(pairs: Pairs, controls: Pairs, in_readme: bool) -> dict[str, list[str]]:
-    """Return by baseline our differences with intervals and records, and verdicts where they are none of success.
+def state_gains(pairs: Pairs, in_readme: bool) -> str:
+    """State our differences with intervals, and verdicts where they are none of success.
 
-    Behind a difference stands its control with other steps in the same preset, where there is one. README has no unit,
-    and links to figures.
+    Each has its record's name behind it. In README it is a link to the record's figure and has no unit, and what is not
+    tested is left out.
     """
-    texts: dict[str, list[str]] = {}
-    others = {}
-    for record, verdict in controls:
-        baseline, _, times = verdict.claim.below.partition(", ")
-        others[record.preset, baseline] = f"{times} × steps" if times else "equal steps", record, verdict
+    texts = []
     for record, verdict in pairs:
+        if in_readme and verdict.outcome == stats.UNTESTED:
+            continue
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
+        notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
         if in_readme:
-            table = f", {report.table_of(record)}" * (len({record.artefact for record, _ in pairs}) > 1)
-            gain, place = drop_unit(gain), f"[{record.preset}{table}](results/{record.preset}/{record.artefact}.svg)"
-        if verdict.outcome in SUCCESSES:
-            notes = [place, state_exact_match(record, verdict.claim)]
+            gain = f"[{drop_unit(gain)}](results/{place}.svg)"
+            notes += [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
+            notes += [state_exact_match(record, verdict.claim)] * (not notes)
         else:
-            notes = [verdict.outcome, place]
-        if control := others.get((record.preset, verdict.claim.below)):
-            steps, *pair = control
-            notes.append(f"{steps}: {drop_unit(report.state_verdict(*pair, short=True)[2])}")
-        baseline = figures.readable(verdict.claim.below).partition(" (")[0]
-        texts.setdefault(baseline, []).append(f"{gain} ({', '.join(filter(None, notes))})")
-    return texts
+            notes.append(place)
+        texts.append(gain + f" ({', '.join(filter(None, notes))})" * any(notes))
+    return ("<br>" if in_readme else "; ").join(texts)
 
 
 def state_exact_match(record: Record, claim: Claim) -> str:
     """State a claim's difference in exact match where it is not certainly above zero; "" elsewhere."""
     parts = [part for part in record.by_metric() if part.unit == "EM"]
     gains = [gain for part in parts if (gain := stats.estimate_claim(part, claim)) and gain.over and gain.low <= 0]
-    return "".join(f"EM {gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}" for gain in gains)
-
-
-def join_gains(gains: Mapping[str, list[str]], above: Sequence[str] = (), between: str = "; ") -> str:
-    """Join gains with their baselines, which are left out where the line ``above`` has the same."""
-    if list(gains) == list(above):
-        return between.join(chain.from_iterable(gains.values()))
-    if len(gains) == 1:
-        return "".join(between.join(texts) + f" over {name}" for name, texts in gains.items())
-    return between.join(f"{text} over {name}" for name, texts in gains.items() for text in texts)
+    return "".join(f"EM {gain.mean:+z.1f}" for gain in gains)
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what to use as a Markdown table with links to figures; what is not shown to help by name alone."""
+    """Return what to use as a Markdown table with links to figures, and by name what is not shown to help."""
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    table = table[table["gain"] != ""].groupby("situation", sort=False).head(MOST_ROWS)
-    table.loc[table["situation"].duplicated(), "situation"] = ""
-    return f"## What to use\n\n{to_markdown(table)}"
+    whole = recommend(findings, papers, advice)
+    failures = dict.fromkeys(whole[whole[COST] == ""]["train"])
+    for column in ("situation", "train", "instead of"):
+        table.loc[table[column] == table[column].shift(), column] = ""
+    failed = f" Not shown to help: {', '.join(failures)}." * bool(failures)
+    return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}{failed}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:

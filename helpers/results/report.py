@@ -65,9 +65,10 @@ KEY = (
     "Smaller than reported, less than half: significantly below the paper's own difference, or half of "
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
     "teacher. A share of a gain is supported above half of the paper's. Where the paper prints no number, a "
-    "difference too small to be printed is refuted. The p value is that against zero; of a share, against half of the "
-    "paper's; of “at most 1”, against a change of 1. Three groups are corrected apart: a paper's headlines, a table's "
-    "other claims, and our controls. A difference that two claims are about counts once. "
+    "difference too small to be printed is refuted. The p value in its column is that against zero; of a share, "
+    "against half of the paper's; of “at most 1”, against a change of 1. A verdict on the size has its own behind it. "
+    "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
+    "that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
 )
 
@@ -77,7 +78,7 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
 
     ``short``: with half of the interval behind "±", where ours is in its middle.
     """
-    claim, outcome, ours, _, printed, _ = verdict
+    claim, outcome, ours, _, _, printed, _ = verdict
     first, reported = record.by_metric()[0], ""
     amount = "the same score" + f" with all {len(ours.values)} seeds" * (len(ours.values) > 1)
     form, unit = (".0f", "%") if claim.share else (f"+z,.{stats.decimals(first)}f", UNITS.get(first.unit, first.unit))
@@ -147,14 +148,15 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
         is_early = verdict.outcome == stats.UNDECIDED and len(each.values) < stats.VERDICT_SEEDS
         row |= {
-            "verdict": "Too few seeds" if is_early else verdict.outcome.capitalize(),
+            "verdict": "Too few seeds" if is_early else shorten(verdict.outcome).capitalize(),
             "kind": VERDICT_KINDS.get(verdict.outcome, ""),
             "limit": "",
             "p": "",
         }
         if verdict.p is not None and any(each.values):  # readers that are the same leave nothing to test
-            digits = 4 if round(verdict.p, 3) == stats.ALPHA else 3  # on which side of it
-            row["p"] = f"{verdict.p:.{digits}f}" if verdict.p >= 0.0005 else "< 0.001"
+            row["p"] = state_p(verdict.p)
+        if verdict.p_size is not None:
+            row["verdict"] += f" (p {state_p(verdict.p_size)})"
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
@@ -162,6 +164,17 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             row["printed"] = None if of_paper is None else place(of_paper)
         rows.append(row)
     return rows
+
+
+def shorten(outcome: str) -> str:
+    """Return a verdict without what it compares with, for tables."""
+    return re.sub(" (than|of what is) reported", "", outcome)
+
+
+def state_p(p: float) -> str:
+    """Return a p value with three decimals, or four where they tell on which side of 5 % it is."""
+    digits = 4 if round(p, 3) == stats.ALPHA else 3
+    return f"{p:.{digits}f}" if p >= 0.0005 else "< 0.001"
 
 
 def numbers(record: Record, baseline: str = "") -> pd.DataFrame:

@@ -43,7 +43,8 @@ class Verdict(NamedTuple):
     claim: Claim
     outcome: str
     estimate: Estimate  # of the difference in the record, or of the share in percent
-    p: float | None  # corrected; None where nothing could be tested
+    p: float | None  # of the test against 0, corrected; None where nothing could be tested
+    p_size: float | None  # the same of the test against the paper's difference or half of it, where that decided
     printed: float | None  # the paper's own difference or share; None where it prints no number
     is_repeated: bool  # whether another claim of the paper, which counts, is about the same difference
 
@@ -201,7 +202,7 @@ def leave_untested(tests: Sequence[TestOutcome]) -> list[Verdict]:
     """Return the estimates of claims without verdicts on them."""
     first = find_first(tests)
     return [
-        Verdict(test.claim, UNTESTED, test.estimate, None, test.printed, first[number] != number)
+        Verdict(test.claim, UNTESTED, test.estimate, None, None, test.printed, first[number] != number)
         for number, test in enumerate(tests)
     ]
 
@@ -216,15 +217,20 @@ def judge_tested(tests: Sequence[TestOutcome]) -> list[Verdict]:
     verdicts = []
     for number, test in enumerate(tests):
         p = corrected[first[number]]
-        outcome = test.decision if p < ALPHA else UNDECIDED
+        outcome, p_size = test.decision if p < ALPHA else UNDECIDED, None
         if smaller.get(like[number], 1.0) < ALPHA and outcome != REFUTED:
-            lower = LESS_THAN_HALF if half[like[number]] < ALPHA else SMALLER
-            outcome = SUPPORTED_SMALLER if outcome == SUPPORTED else lower
+            p_size = smaller[like[number]]
+            if outcome == SUPPORTED:
+                outcome = SUPPORTED_SMALLER
+            elif half[like[number]] < ALPHA:
+                outcome, p_size = LESS_THAN_HALF, half[like[number]]
+            else:
+                outcome = SMALLER
         if outcome in (SUPPORTED, SUPPORTED_SMALLER) and has_failed(test.record, test.claim):
             outcome = FAILED
         tested = None if test.decision == UNDECIDED else p
         is_repeated = first[number] != number
-        verdicts.append(Verdict(test.claim, outcome, test.estimate, tested, test.printed, is_repeated))
+        verdicts.append(Verdict(test.claim, outcome, test.estimate, tested, p_size, test.printed, is_repeated))
     return verdicts
 
 

@@ -21,14 +21,14 @@ PAPER = Paper(
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),
+        Exhibit("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
         Exhibit("table4", "A2D, Table 4: how much faster the student is", unit=FASTER, average=False),
         Exhibit("table5", "A2D, Table 5: what each part is worth", average=False),
+        Exhibit("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
         Exhibit("figure4", "A2D, Figure 4: F1 by type of question", "bars", average=False),
         Exhibit("steps", "A2D, ours: longer training, one teacher, smoothed labels", "curve", average=False),
         Exhibit("members", "A2D, ours: students of larger ensembles", "curve", average=False),
         Exhibit("temperatures", "A2D, ours: students at other temperatures", "curve", average=False),
-        Exhibit("figure3", "A2D, Figure 3: a question before and after distillation", "case", "probability"),
-        Exhibit("table3", "A2D, Table 3: free answers about stories", unit="score", average=False),
     ),
     notebooks=(
         Notebook("06_a2d_main", ("a2d.tables:table1", "a2d.tables:table2")),
