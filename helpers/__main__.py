@@ -22,6 +22,10 @@ def run_command(arguments: argparse.Namespace) -> int:
     if arguments.preset or not arguments.notebooks:
         parameters["preset"] = arguments.preset or "mini"
     check_notebooks()
+    if arguments.preset:
+        from helpers.presets.load import load_preset
+
+        load_preset(arguments.preset)  # which finds a misspelt name before torch is imported
     from helpers.notebooks import runner
 
     if arguments.list:

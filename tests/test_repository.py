@@ -68,6 +68,9 @@ def test_wrong_use_is_one_line_on_stderr(results, capsys, monkeypatch, tmp_path)
         "run", "18", "-p", "data_dir", "gone"
     )
     assert "unknown parameter 'sedes'; did you mean 'seeds'?" in error_of("run", "-p", "sedes", "5")
+    assert "'data_dir'; did you mean 'mnli_dir' or 'reviews_dir'?" in error_of(
+        "run", "10", "-p", "data_dir", "my/files"
+    )
     assert "unknown parameter 'colour'. There is preset," in error_of("run", "--list", "-p", "colour", "5")
     assert "seeds: expected a valid integer, found 'many'" in error_of("run", "02_imm_main", "-p", "seeds", "many")
     assert error_of("run", "-p", "seeds=0").startswith("error: preset mini: seeds: ")

@@ -87,8 +87,11 @@ def parameters_of(notebook: str) -> dict[str, Parameter]:
 def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> ParameterError:
     """Return the error about a parameter that is not among those ``declared``."""
     near = next(iter(get_close_matches(name, [*declared, *keys()], 1, 0.75)), nearest_key(name))
-    meant = dict.fromkeys([near, *(key for key in keys() if key.rpartition(".")[2] == name)])
-    question = f"; did you mean {' or '.join(map(repr, meant))}?" if near else "."
+    _, mark, last = name.rpartition("_")
+    alike = [other for other in declared if mark and other.endswith(mark + last)]  # reviews_dir for data_dir
+    alike += [key for key in keys() if key.rpartition(".")[2] == name]
+    meant = dict.fromkeys(filter(None, [near, *alike]))
+    question = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else "."
     names = f"There is {', '.join(declared)}, and every key of a preset, such as training.warmup"
     return ParameterError(f"{where}: unknown parameter {name!r}{question} {names}")
 
