@@ -13,7 +13,7 @@ from record_files import claimed, every_kind, record
 from helpers import papers, paths
 from helpers.errors import UserError
 from helpers.papers.advice import ADVICE, Advice
-from helpers.records import write
+from helpers.records import Claim, write
 from helpers.results import figures, findings, report, stats
 
 README = paths.ROOT / "README.md"
@@ -80,6 +80,10 @@ def test_claims_are_drawn_on_one_scale():
     assert first["places"] == [round(50 + 48 * 5 / 9.5, 1)] and first["printed"] == 98.0 and first["limit"] == "9.5"
     assert (second["paper"], second["kind"], second["printed"]) == ("no number", "undecided", None)
     assert (third["kind"], third["printed"]) == ("bad", 2.0) and first["kind"] == "good"
+    same = record("imm/table1", [(row, "x", seed, 50 + seed) for row in "AB" for seed in range(5)])
+    same = same.model_copy(update={"claims": [Claim(text="B beats A", above="B", below="A")]})
+    (row,) = report.tabulate_claims([(same, stats.judge(same))])
+    assert (row["verdict"], row["p"], row["ours"]) == ("No difference", "", "the same score with all 5 seeds")
     few = report.tabulate_claims([(claimed(seeds=2), stats.judge(claimed(seeds=2)))])
     assert len(few[0]["places"]) == 2  # every seed
 

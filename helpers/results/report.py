@@ -147,13 +147,13 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
         is_early = verdict.outcome == stats.UNDECIDED and len(each.values) < stats.VERDICT_SEEDS
-        row |= {
-            "verdict": "Too few seeds" if is_early else shorten(verdict.outcome).capitalize(),
-            "kind": VERDICT_KINDS.get(verdict.outcome, ""),
-            "limit": "",
-            "p": "",
-        }
-        if verdict.p is not None and any(each.values):  # readers that are the same leave nothing to test
+        row |= {"verdict": shorten(verdict.outcome).capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, "")}
+        row |= {"limit": "", "p": ""}
+        if is_early:
+            row["verdict"] = "Too few seeds"
+        elif not any(each.values):  # readers that are the same leave nothing to test
+            row |= {"verdict": "No difference", "kind": "undecided"}
+        elif verdict.p is not None:
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
             row["verdict"] += f" (p {state_p(verdict.p_size)})"
