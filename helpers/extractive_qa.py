@@ -26,6 +26,7 @@ from helpers.task import Task
 from helpers.training import Logits, Model, Outputs, Training, predict
 
 SIDES = ("start", "end")
+LOWEST = torch.finfo(torch.float32).min  # logit of a masked token
 Span = tuple[Tensor, Tensor]  # values of start and of end
 
 # --- windows and batches --------------------------------------------------------------------------------------------
@@ -75,8 +76,7 @@ def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
     if logits_BxL.shape != mask_BxL.shape:
         shapes = f"the mask's shape {(*mask_BxL.shape,)}, found {(*logits_BxL.shape,)}"
         raise ValueError(f"expected logits of {shapes}; give start and end as a pair")
-    lowest = torch.finfo(torch.float32).min
-    return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, lowest), dim=-1)
+    return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, LOWEST), dim=-1)
 
 
 def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
@@ -89,12 +89,22 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
-    """Take each example's value at its position, shape B. Raises ValueError for another number of positions."""
+    """Take each example's value at its position, shape B.
+
+    Raises ValueError for another number of positions, and for one outside of the window or with the log probability of
+    a masked token. The last two only on a CPU: a GPU would have to wait.
+    """
     if len(values_BxL) != len(position_B):
         raise ValueError(
             f"expected a position of each of {len(values_BxL)} examples, found {len(position_B)}; add them"
         )
-    return values_BxL.gather(1, position_B[:, None])[:, 0]
+    is_read, length = position_B.device.type == "cpu", values_BxL.shape[1]
+    if is_read and ((position_B < 0) | (position_B >= length)).any():
+        raise ValueError(f"expected positions from 0 to {length - 1}, found {position_B.tolist()}; count from 0")
+    values_B = values_BxL.gather(1, position_B[:, None])[:, 0]
+    if is_read and (values_B <= LOWEST / 2).any():
+        raise ValueError(f"expected positions of real tokens, found one under the mask in {position_B.tolist()}")
+    return values_B
 
 
 def weighted_mean(values_B: Tensor, weight_B: Tensor | None = None) -> Tensor:

@@ -89,14 +89,17 @@ class Model:
 
 
 class Teacher(Protocol):
-    """What a training learns from besides labels. It may hold tasks.
+    """What a training learns from besides labels: anything with ``add_to(batches, training)``. It may hold tasks.
 
     There are `DomainTeachers` (IMM), `EnsembleTargets` (A2D), `LayerTeacher` and `TextWeights` (HRKD), `SoftTargets`
     (MT-DNN with distillation) and `StoredTeachers` (any reader, for your domains).
     """
 
     def add_to(self, batches: Batches, training: Training) -> None:
-        """Let the batches hold the teacher's outputs, by names that begin with "teacher_"."""
+        """Append a function to ``batches.teachers`` that gives a batch's outputs of the teacher.
+
+        It returns tensors by names that begin with "teacher_", as the loss reads them from the batch.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

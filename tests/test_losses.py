@@ -1,13 +1,14 @@
 """The likelihood of readers and IMM's divergences, by hand."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 
 from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
 from helpers.papers.a2d.losses import confusion_margin, soft_cross_entropy
-from helpers.papers.hrkd.losses import class_cross_entropy
+from helpers.papers.hrkd.losses import class_cross_entropy, level_distance
 from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
 from helpers.papers.mtdnn_kd.losses import soft_target_cross_entropy
 
@@ -112,6 +113,19 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
         )
     halves = torch.tensor([[0.5, 0.5], [0.0, 1.0]], dtype=torch.float16)  # with rounding
     assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
+
+
+@pytest.mark.parametrize(("place", "problem"), [(-1, "from 0 to 2"), (3, "from 0 to 2"), (2, "under the mask")])
+def test_positions_that_no_token_has_are_refused(place, problem):
+    sides, mask = (torch.tensor([[0.0, 2.0, 0.0]]),) * 2, torch.tensor([[1, 1, 0]])
+    for loss in (partial(gold_divergence, sides), span_negative_log_likelihood):
+        with pytest.raises(ValueError, match=f"expected positions .*{problem}"):
+            loss(sides, (torch.tensor([place]),) * 2, mask)
+
+
+def test_levels_of_a_narrower_student_are_refused():
+    with pytest.raises(ValueError, match="project the student's to the teacher's width"):
+        level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 8), torch.ones(1, 3))
 
 
 def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():

@@ -182,7 +182,7 @@ def test_the_page_begins_with_a_summary(results):
     assert (
         "The paper's claims here: 1 supported, smaller than reported; 1 refuted (no number in the paper: 1 undecided)."
         in rest
-        and "here: 2 undecided (no number in the paper: 1 undecided)" in rest
+        and "here: 2 too few seeds (no number in the paper: 1 too few seeds)" in rest
     )
     assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")

@@ -58,6 +58,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
 TOO_FEW = "too few for a verdict"
+TOO_FEW_SEEDS = "too few seeds"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
@@ -146,11 +147,10 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
-        is_early = verdict.outcome == stats.UNDECIDED and len(each.values) < stats.VERDICT_SEEDS
         row |= {"verdict": shorten(verdict.outcome).capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, "")}
         row |= {"limit": "", "p": ""}
-        if is_early:
-            row["verdict"] = "Too few seeds"
+        if has_few(verdict):
+            row["verdict"] = TOO_FEW_SEEDS.capitalize()
         elif not any(each.values):  # readers that are the same leave nothing to test
             row |= {"verdict": "No difference", "kind": "undecided"}
         elif verdict.p is not None:
@@ -164,6 +164,11 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             row["printed"] = None if of_paper is None else place(of_paper)
         rows.append(row)
     return rows
+
+
+def has_few(verdict: Verdict) -> bool:
+    """Return whether a claim is undecided as it has too few seeds for a verdict."""
+    return verdict.outcome == stats.UNDECIDED and len(verdict.estimate.values) < stats.VERDICT_SEEDS
 
 
 def shorten(outcome: str) -> str:
@@ -532,9 +537,13 @@ def contents(judged: Iterable[Judged]) -> dict[str, str]:
 
 def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
     """Count verdicts, such as "3 supported; 1 refuted; 5 undecided", those without a number in the paper apart."""
-    outcomes = Counter((verdict.printed is None, verdict.outcome) for _, verdict in pairs)
+    outcomes = Counter(
+        (verdict.printed is None, TOO_FEW_SEEDS if has_few(verdict) else verdict.outcome) for _, verdict in pairs
+    )
     counted, apart = (
-        "; ".join(f"{outcomes[is_apart, word]} {word}" for word in OUTCOME_WORDS if outcomes[is_apart, word])
+        "; ".join(
+            f"{outcomes[is_apart, word]} {word}" for word in (*OUTCOME_WORDS, TOO_FEW_SEEDS) if outcomes[is_apart, word]
+        )
         for is_apart in (False, True)
     )
     return f"{counted} ({stats.NO_NUMBER}: {apart})".lstrip() if apart else counted

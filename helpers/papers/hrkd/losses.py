@@ -14,7 +14,13 @@ from helpers.papers.hrkd.tinybert import match_layers
 
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
-    """Average the squared difference of two levels over the unmasked tokens of each text, shape B (Eqs. 1, 4)."""
+    """Average the squared difference of two levels over the unmasked tokens of each text, shape B (Eqs. 1, 4).
+
+    Raises ValueError for levels of two shapes: a narrower student's have to be projected to the teacher's width.
+    """
+    if student_BxLxF.shape != teacher_BxLxF.shape:
+        shapes = f"{(*student_BxLxF.shape,)} and {(*teacher_BxLxF.shape,)}"
+        raise ValueError(f"expected levels of one shape, found {shapes}; project the student's to the teacher's width")
     gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
 
