@@ -36,7 +36,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "in study, equal steps"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "supported in study", "equal steps"]
     lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
@@ -61,10 +61,18 @@ def look(preset):
 
 
 def state_study() -> dict[str, str]:
-    """State by row how far preset study has it above a reader per domain with equal steps, on all domains and seeds."""
+    """State by row how far preset study has it above a reader per domain, and how far with equal steps.
+
+    Both are means over all domains and seeds. Says so where they are not supported.
+    """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
-    verdicts = stats.judge(stored["imm/your_domains_equal"], stored.values())
-    return {each.claim.above: f"{each.estimate.mean:+.1f} ({each.outcome})" for each in verdicts}
+    texts: dict[str, str] = {}
+    for artefact in ("imm/your_domains", "imm/your_domains_equal"):
+        for each in stats.judge(stored[artefact], stored.values()):
+            gain = f"{each.estimate.mean:+.1f}" + f" ({each.outcome})" * (each.outcome != stats.SUPPORTED)
+            row = each.claim.above
+            texts[row] = f"{texts[row]:21}{gain}" if row in texts else gain
+    return texts
 
 
 def main(*options: str) -> None:

@@ -46,7 +46,7 @@ def test_look_shows_an_effect_that_study_supports(results, monkeypatch):
     (results / "study").symlink_to(ROOT / "results/study")
     lines = engine.run(look.look(preset), preset.engine)
     assert [line.startswith(row) for row, line in zip(look.ROWS.values(), lines[1:5], strict=True)] == [True] * 4
-    assert lines[0].endswith("in study, equal steps") and lines[3].endswith("+2.0 (supported)")
+    assert lines[0].endswith("supported in study   equal steps") and lines[2].endswith("-0.3 (undecided)")
 
 
 def test_regimes_and_the_grid_train_what_they_compare(results, monkeypatch, capsys):

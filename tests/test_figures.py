@@ -123,9 +123,10 @@ def test_curves_may_be_differences_from_the_scores_at_an_x():
     scores = [("F1", "all", s, 50 + 2 * x + s, x) for x in (0.5, 1.0) for s in range(3)]
     paper = [{"method": "F1", "column": "all", "value": 60 + x, "x": x} for x in (0.5, 1.0)]
     payload = {"x": "share", "above": 1.0}
-    (ax,) = figures.draw_record(record("mtdnn/figure3", scores, kind="curve", paper=paper, payload=payload)).axes
+    figure = figures.draw_record(record("mtdnn/figure3", scores, kind="curve", paper=paper, payload=payload))
+    (ax,) = figure.axes
     assert ax.lines[0].get_ydata().tolist() == [-1, 0] and marks(ax, "D") == [(0.5, -0.5)]
-    assert ax.get_ylabel().startswith("F1 above that at 1\n")
+    assert figure.get_suptitle() == "F1 above that at 1 (95 % interval over 3 seeds)"
 
 
 def test_curves_have_a_panel_per_column_and_levels_without_x():
@@ -155,7 +156,7 @@ def test_curves_of_differences_name_the_method_that_is_zero():
         for x in (1, 2)
     ]
     figure = figures.draw_record(record("hrkd/figure2", scores, kind="curve", unit="points"))
-    assert figure.axes[0].get_ylabel().startswith("points above A")
+    assert figure.get_suptitle() == "points above A (every seed)"
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["B"]
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from record_files import claimed, every_kind, record
 
-from helpers import papers, paths
+from helpers import papers, paths, records
 from helpers.errors import UserError
 from helpers.papers.advice import ADVICE, Advice
 from helpers.records import Claim, write
@@ -314,6 +314,15 @@ def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
     assert "C" not in findings.scores_of(whole.model_copy(update={"scores": scores})).replace("CI", "")
 
 
+def test_columns_that_the_paper_alone_has_are_a_table_of_their_own():
+    paper = [{"method": row, "column": column, "value": 7.0} for row, column in (("A", "x"), ("A", "y"), ("B", "y"))]
+    tables = report.tables(record("imm/table1", [("A", "x", 0, 5.0)], paper=paper))
+    assert [*tables] == ["numbers: F1", "F1 on the paper's other columns"]
+    assert (
+        [">y<" in table for table in tables.values()] == [">B<" in table for table in tables.values()] == [False, True]
+    )
+
+
 def test_what_to_use_is_what_a_record_supports(results):
     write(
         claimed("imm/your_domains", claims=[{"text": "c", "above": "B", "below": "A", "control": True}], preset="lab")
@@ -368,5 +377,23 @@ def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
     ]
     claims = [{"text": "B beats A", "above": "B", "below": "A"}]
     both, f1 = (record("imm/table1", some, claims=claims) for some in (scores, scores[:10]))
-    assert findings.state_exact_match(both, both.claims[0]) == "EM -0.4"
-    assert findings.state_exact_match(f1, f1.claims[0]) == ""
+    # A difference of -0.4 with a deviation of 1.14 over 5 seeds: 1.14 / 5 ** 0.5 * 2.776.
+    assert findings.state_exact_match(both, both.claims[0], True) == "EM -0.4 ± 1.4"
+    assert findings.state_exact_match(both, both.claims[0], False) == ""  # as little a loss
+    assert findings.state_exact_match(f1, f1.claims[0], True) == ""
+
+
+def test_a2d_is_undecided_with_half_of_its_seeds_and_at_the_papers_temperature_as_the_readme_says(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
+    stored = {record.artefact: record for record in records.read_all("study", "a2d")}
+    few = [
+        record.model_copy(update={"scores": [score for score in record.scores if score.seed < 5]})
+        for record in stored.values()
+    ]
+    of_few = dict(zip(stored, stats.judge_all(few), strict=True))
+    at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
+    for verdicts, row in ((of_few["a2d/table1"], "RMR + A2D"), (at_2, "RMR + A2D, 2")):
+        (outcome,) = {verdict.outcome for verdict in verdicts if verdict.claim.above == row and not verdict.claim.share}
+        assert outcome == stats.UNDECIDED
+    assert "With 5 of 10 seeds, or at the paper's temperature 2, A2D is undecided" in findings.WORDS
+    assert stored["a2d/table1"].seeds == [*range(10)]

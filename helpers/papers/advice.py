@@ -69,7 +69,7 @@ ADVICE = (
     ),
     Advice(
         SEVERAL,
-        "an ensemble of such readers",
+        "an ensemble of these",
         ("imm/your_domains",),
         (("Mix ensemble", "Single"),),
         lambda record: str(record.setting("a2d", "members")),
@@ -78,7 +78,7 @@ ADVICE = (
     ),
     Advice(
         SEVERAL,
-        "a reader distilled from these",
+        "one distilled from these",
         ("imm/your_domains",),
         (("A2D", "Single"),),
         count_distilled_trainings,
@@ -99,7 +99,7 @@ ADVICE = (
     Advice(MANY, "one model of all tasks", ("mtdnn_kd/table2",), (("MT-DNN", "BERT"),)),
     Advice(
         UNANSWERABLE,
-        "other tasks for unanswerable questions",
+        "other tasks",
         ("mtdnn/table2",),
         (("QA+MCC+SC", "QA", "all questions"),),
     ),

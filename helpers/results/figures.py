@@ -185,7 +185,8 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
-    Columns of a "score" are of different metrics, and have scales of their own.
+    Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
+    What the paper prints of something else, as after more rounds, is grey.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
@@ -203,7 +204,12 @@ def gains(record: Record) -> Picture:
         if (gap := stats.printed_difference(record, claim)) is not None:
             printed[title, row] = gap
     labels = label_rows(below, first, estimates)
-    down, is_shared = -(-len(groups) // PANELS), record.unit != "score"
+    of_columns = [
+        [value for (title, _), each in estimates.items() if title == name for value in each.values] for name in groups
+    ]
+    down, is_shared = -(-len(groups) // PANELS), record.unit != "score" and are_near(of_columns)
+    others = {claim.printed_for for claim in record.claims if not claim.control}
+    note, color = (f", {others.pop()}", SOFT) if len(others) == 1 and all(others) else ("", PAPER_COLOR)
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
     panels = figure.subplots(down, -(-len(groups) // down), sharex=is_shared, sharey=True, squeeze=False).ravel()
@@ -213,7 +219,7 @@ def gains(record: Record) -> Picture:
             if (title, row) in estimates:
                 dot(ax, place, estimates[title, row], COLORS[0])
             if (title, row) in printed:
-                ax.plot(printed[title, row], place, color=PAPER_COLOR, **HOLLOW)
+                ax.plot(printed[title, row], place, color=color, **HOLLOW)
         name_lines(ax, labels, "")
         ax.set_title(title)
     for ax in panels[len(groups) :]:
@@ -229,7 +235,7 @@ def gains(record: Record) -> Picture:
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
     figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
-    handles |= {"the paper": Line2D([], [], color=PAPER_COLOR, **HOLLOW)} if printed else {}
+    handles |= {f"the paper{note}": Line2D([], [], color=color, **HOLLOW)} if printed else {}
     figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))
     return figure
 
@@ -291,8 +297,7 @@ def curves(record: Record) -> Picture:
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
-    columns = [[score.value for score in record.scores if score.column == column] for column in record.columns]
-    is_near = np.ptp(np.concatenate(columns)) <= 3 * min(map(np.ptp, columns))  # as far as one panel shows its lines
+    is_near = are_near([[s.value for s in record.scores if s.column == column] for column in record.columns])
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
@@ -338,6 +343,11 @@ def curves(record: Record) -> Picture:
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
     figure.name_heights(f"{record.unit}{above} ({intervals(estimates)}{scale})")
     return figure
+
+
+def are_near(columns: Sequence[Sequence[float]]) -> bool:
+    """Return whether one scale shows the values of all columns."""
+    return bool(np.ptp(np.concatenate(columns)) <= 3 * min(map(np.ptp, columns)))
 
 
 def find_zero(record: Record) -> str:

@@ -26,16 +26,16 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 LONGER = "trained longer"  # a column of what to use
-COST = "trainings (answering)"
+COST = "trainings in study"
 WORDS = (
-    "±: 95 %. *Supported*, *smaller*, *less than half*: significantly above zero, below the paper's number, below half "
-    f"of it. *{stats.UNTESTED.capitalize()}*: our setup cannot ([why](results/README.md)). `lab`'s sizes followed its "
-    "test scores, favouring *supported*. RMR: a reader trained from nothing. With 5 of its 10 seeds, or at the "
-    "paper's temperature 2, A2D is undecided."
+    "±: 95 %. *Supported*, *smaller*, *less than half*: significantly (Holm) above zero, below the paper's number, "
+    f"below half of it. *{stats.UNTESTED.capitalize()}*, decided after results: our setup cannot "
+    "([why](results/README.md)). `lab` was sized by test scores, favouring *supported*. RMR: not pretrained. With 5 of 10 seeds, or at the paper's "
+    "temperature 2, A2D is undecided."
 )
 ADVICE_WORDS = (
-    f"Points, supported unless marked. EM: exact match, unless it gains. *{LONGER.capitalize()}*: equal or twice the "
-    "steps."
+    f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
+    "or twice the steps."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -215,7 +215,8 @@ def recommend(
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
     The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
-    nothing, and what is not tested anywhere has no line.
+    nothing, and what is not tested anywhere has no line. ``attrs["failures"]`` names what no preset supports, but for
+    the papers' main claims.
     """
     current = {
         world: [
@@ -236,17 +237,18 @@ def recommend(
                 for world, of_world in pairs.items()
             }
             outcomes = [(verdict.outcome, record) for record, verdict in chain.from_iterable(of_baseline.values())]
-            supported = next((record for outcome, record in outcomes if outcome in SUCCESSES), None)
             line = {"situation": each.situation, "train": each.train}
             line["instead of"] = figures.readable(baseline).partition(" (")[0]
             line |= {world: state_gains(of_world, in_readme) for world, of_world in of_baseline.items()}
             names = (baseline, f"{baseline}, 2")
             line[LONGER] = state_gains([pair for pair in longer if pair[1].claim.below in names], in_readme)
-            if supported:
-                lines.append(line | {COST: each.cost(supported)})
+            if any(outcome in SUCCESSES for outcome, _ in outcomes):
+                lines.append(line | {COST: each.cost(outcomes[0][1])})
             elif any(outcome != stats.UNTESTED for outcome, _ in outcomes):
-                others.append(line)
-    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
+                others.append(line | {"is_main": any(verdict.claim.primary for _, verdict in chain(*pairs.values()))})
+    table = pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
+    table.attrs["failures"] = list(dict.fromkeys(line["train"] for line in others if not line["is_main"]))
+    return table
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequence[Sequence[str]]) -> Pairs:
@@ -276,18 +278,19 @@ def state_gains(pairs: Pairs, in_readme: bool) -> str:
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
             notes += [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
-            notes += [state_exact_match(record, verdict.claim)] * (not notes)
+            notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
         else:
             notes.append(place)
         texts.append(gain + f" ({', '.join(filter(None, notes))})" * any(notes))
     return ("<br>" if in_readme else "; ").join(texts)
 
 
-def state_exact_match(record: Record, claim: Claim) -> str:
-    """State a claim's difference in exact match where it is not certainly above zero; "" elsewhere."""
+def state_exact_match(record: Record, claim: Claim, is_gained: bool) -> str:
+    """State a claim's difference in exact match where it is not as that in F1: no certain gain, or a certain loss."""
     parts = [part for part in record.by_metric() if part.unit == "EM"]
-    gains = [gain for part in parts if (gain := stats.estimate_claim(part, claim)) and gain.over and gain.low <= 0]
-    return "".join(f"EM {gain.mean:+z.1f}" for gain in gains)
+    gains = [gain for part in parts if (gain := stats.estimate_claim(part, claim)) and gain.over]
+    differing = [gain for gain in gains if (gain.low if is_gained else gain.high) <= 0]
+    return "".join(f"EM {gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}" for gain in differing)
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -295,8 +298,7 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    whole = recommend(findings, papers, advice)
-    failures = dict.fromkeys(whole[whole[COST] == ""]["train"])
+    failures = table.attrs["failures"]
     for column in ("situation", "train", "instead of"):
         table.loc[table[column] == table[column].shift(), column] = ""
     failed = f" Not shown to help: {', '.join(failures)}." * bool(failures)

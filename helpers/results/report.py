@@ -247,7 +247,11 @@ def tables(record: Record) -> dict[str, str]:
         frames = figures.tabulate(record)
     else:
         metrics = record.by_metric()
-        frames = {f"numbers: {metric.unit}": numbers(metric) for metric in metrics}
+        frames = {}
+        for metric in metrics:
+            frames[f"numbers: {metric.unit}"], others = part_columns(numbers(metric))
+            if len(others.columns):
+                frames[f"{metric.unit} on the paper's other columns"] = others
         if len(metrics[0].rows) > 1:
             above = {name: numbers(metrics[0], name) for name in record.baselines}
             frames |= {f"above {figures.readable(name)}": frame for name, frame in above.items()}
@@ -255,6 +259,17 @@ def tables(record: Record) -> dict[str, str]:
         name: add_caption(frame.to_html(border=0, na_rep=""), frame.attrs.get("caption", name))
         for name, frame in frames.items()
     }
+
+
+def part_columns(frame: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Part a table into the columns that have scores of ours, and the paper's others."""
+    ours = {name for name, *of in frame.columns.to_flat_index() if of == ["ours"]}
+    if frame.columns.nlevels == 1 or not ours:
+        return frame, frame.iloc[:, :0]
+    others = frame[[name for name in frame.columns if name[0] not in ours]]
+    frame, others = frame.drop(columns=others.columns).dropna(how="all"), others.dropna(how="all").droplevel(1, axis=1)
+    others.attrs.clear()  # the caption is that of ours
+    return frame, others
 
 
 def add_caption(table: str, text: str) -> str:
