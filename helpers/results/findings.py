@@ -30,8 +30,8 @@ COST = "trainings in study"
 WORDS = (
     "±: 95 %. *Supported*, *smaller*, *less than half*: significantly (Holm) above zero, below the paper's number, "
     f"below half of it. *{stats.UNTESTED.capitalize()}*, decided after results: our setup cannot "
-    "([why](results/README.md)). `lab` was sized by test scores, favouring *supported*. RMR: not pretrained. With 5 of 10 seeds, or at the paper's "
-    "temperature 2, A2D is undecided."
+    "([why](results/README.md)). `lab` was sized by test scores, favouring *supported*. RMR: not pretrained. "
+    "With 5 of 10 seeds, or at the paper's temperature 2, A2D is undecided."
 )
 ADVICE_WORDS = (
     f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
