@@ -4,6 +4,7 @@ All is computed from stored records and their verdicts.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -28,14 +29,18 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "±: 95 %. *Supported*, *smaller*, *less than half*: significantly (Holm) above zero, below the paper's number, "
-    f"below half of it. *{stats.UNTESTED.capitalize()}*, decided after results: our setup cannot "
-    "([why](results/README.md)). `lab` was sized by test scores, favouring *supported*. RMR: not pretrained. "
-    "With 5 of 10 seeds, or at the paper's temperature 2, A2D is undecided."
+    "±: 95 %. [Verdicts](docs/statistics.md) test (Holm) against zero, the paper's number and its half. "
+    f"*{stats.UNTESTED.capitalize()}* was decided after results ([why](results/README.md)). `lab`, sized by test "
+    "scores, favours *supported*. RMR: not pretrained. A2D is undecided with 5 of 10 seeds (`lab`: 5 of 6), and at the "
+    "paper's temperature."
 )
 ADVICE_WORDS = (
     f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
     "or twice the steps."
+)
+OLDER = (
+    "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
+    "([what it says](../docs/statistics.md#test-examples-are-not-trained-on))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -172,12 +177,14 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
         for _, verdict in by_world[world][:1]:
             methods[shorten_outcome(verdict.outcome)].append(paper.method)
     texts = [f"**{outcome}**: {', '.join(names)}" for outcome, names in methods.items() if names]
-    verdicts = [verdict for paper in papers for _, verdict in report.paper_verdicts(by_paper[paper.key])]
-    outcomes = [verdict.outcome for verdict in verdicts if verdict.printed is not None]
-    tested = [outcome for outcome in outcomes if outcome != stats.UNTESTED]
-    supported = sum(outcome in SUCCESSES for outcome in tested)
-    count = f"{supported} are supported, {tested.count(stats.REFUTED)} refuted"
-    return f"{world.capitalize()} – {'; '.join(texts)}. Of {len(tested)} testable claims, {count}."
+    pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
+    tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
+    counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested)
+    refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
+    words = {stats.SUPPORTED: "supported", NOT_SUPPORTED: "not", stats.UNDECIDED: "undecided"}
+    count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
+    named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
+    return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}{named}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -266,13 +273,10 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequen
 def state_gains(pairs: Pairs, in_readme: bool) -> str:
     """State our differences with intervals, and verdicts where they are none of success.
 
-    Each has its record's name behind it. In README it is a link to the record's figure and has no unit, and what is not
-    tested is left out.
+    Each has its record's name behind it. In README it is a link to the record's figure and has no unit.
     """
     texts = []
     for record, verdict in pairs:
-        if in_readme and verdict.outcome == stats.UNTESTED:
-            continue
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
         if in_readme:
@@ -327,7 +331,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     """Return results/README.md: per paper its figure, the verdicts on its claims in each preset, and its main table."""
     links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
-    lines += [f"Full reports, to open in a browser from a clone: {links}."]
+    lines += [f"Full reports, to open in a browser from a clone: {links}.", "", OLDER]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)
