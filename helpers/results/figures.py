@@ -299,6 +299,8 @@ def curves(record: Record) -> Picture:
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
     is_near = are_near([[s.value for s in record.scores if s.column == column] for column in record.columns])
     estimates, panels = [], figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
+    if levels:
+        figure.get_layout_engine().set(wspace=0.1)  # a panel's points are its, not those of the next
     for ax, column in zip(panels, record.columns, strict=True):
         scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
         for method, color in colors.items():
