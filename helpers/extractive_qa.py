@@ -89,20 +89,12 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
-    """Take each example's value at its position, shape B.
-
-    Raises ValueError for another number of positions, and for one outside of the window or with the log probability of
-    a masked token. The last two only on a CPU: a GPU would have to wait.
-    """
-    if len(values_BxL) != len(position_B):
-        raise ValueError(
-            f"expected a position of each of {len(values_BxL)} examples, found {len(position_B)}; add them"
-        )
-    is_read, length = position_B.device.type == "cpu", values_BxL.shape[1]
-    if is_read and ((position_B < 0) | (position_B >= length)).any():
-        raise ValueError(f"expected positions from 0 to {length - 1}, found {position_B.tolist()}; count from 0")
+    """Take each example's value at its position, shape B. Raises ValueError for another number of positions, and on a
+    CPU (a GPU would have to wait) for the log probability of a masked token."""
+    if len(values_BxL) != (number := len(position_B)):
+        raise ValueError(f"expected a position of each of {len(values_BxL)} examples, found {number}; add them")
     values_B = values_BxL.gather(1, position_B[:, None])[:, 0]
-    if is_read and (values_B <= LOWEST / 2).any():
+    if position_B.device.type == "cpu" and (values_B <= LOWEST / 2).any():
         raise ValueError(f"expected positions of real tokens, found one under the mask in {position_B.tolist()}")
     return values_B
 

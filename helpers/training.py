@@ -96,10 +96,7 @@ class Teacher(Protocol):
     """
 
     def add_to(self, batches: Batches, training: Training) -> None:
-        """Append a function to ``batches.teachers`` that gives a batch's outputs of the teacher.
-
-        It returns tensors by names that begin with "teacher_", as the loss reads them from the batch.
-        """
+        """Append to ``batches.teachers`` a function from a batch to tensors by names that begin with "teacher_"."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -89,8 +89,7 @@ def unknown_parameter(where: str, name: str, declared: Iterable[str]) -> Paramet
     near = next(iter(get_close_matches(name, [*declared, *keys()], 1, 0.75)), nearest_key(name))
     _, mark, last = name.rpartition("_")
     alike = [other for other in declared if mark and other.endswith(mark + last)]  # reviews_dir for data_dir
-    alike += [key for key in keys() if key.rpartition(".")[2] == name]
-    meant = dict.fromkeys(filter(None, [near, *alike]))
+    meant = dict.fromkeys(filter(None, [near, *alike, *(key for key in keys() if key.rpartition(".")[2] == name)]))
     question = f"; did you mean {' or '.join(map(repr, meant))}?" if meant else "."
     names = f"There is {', '.join(declared)}, and every key of a preset, such as training.warmup"
     return ParameterError(f"{where}: unknown parameter {name!r}{question} {names}")
@@ -386,9 +385,8 @@ def add_seeds(record: records.Record, later: records.Record) -> records.Record:
     """
     place = f"{record.preset}/{record.artefact}"
     if both := {*record.seeds} & {*later.seeds}:
-        raise records.RecordError(
-            f"{place}: it has seed {min(both)} already; set engine.first_seed to {max(record.seeds) + 1}"
-        )
+        problem = f"it has seed {min(both)} already; set engine.first_seed to {max(record.seeds) + 1}"
+        raise records.RecordError(f"{place}: {problem}")
     before, after = (pd.json_normalize(one.run.parameters["preset"]).to_dict("records")[0] for one in (record, later))
     for key in [key for key in before if key in after]:
         if before[key] != after[key] and key != "seeds" and not key.startswith("engine."):
@@ -399,8 +397,7 @@ def add_seeds(record: records.Record, later: records.Record) -> records.Record:
     return record.model_copy(
         update={
             "scores": [*record.scores, *later.scores],
-            "claims": later.claims,
-            "untaught": later.untaught,
+            **{name: getattr(later, name) for name in ("claims", "untaught")},
             "passages": {},  # of seeds that are not all
             "draws": record.draws | later.draws,
             "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
