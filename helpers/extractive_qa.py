@@ -89,8 +89,7 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
-    """Take each example's value at its position, shape B. Raises ValueError for another number of positions, and on a
-    CPU (a GPU would have to wait) for the log probability of a masked token."""
+    """Take each example's value at its position, shape B. Raises ValueError for another number, on a CPU if masked."""
     if len(values_BxL) != (number := len(position_B)):
         raise ValueError(f"expected a position of each of {len(values_BxL)} examples, found {number}; add them")
     values_B = values_BxL.gather(1, position_B[:, None])[:, 0]
@@ -128,8 +127,7 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
 
 
 def ensemble_log_probs(windows: Windows, members: Sequence[Logits]) -> Logits:
-    """Return the logarithm of the mean of several readers' distributions, flat as logits are (Hu et al. 2018, section
-    3.4)."""
+    """Return the log of several readers' mean distributions, flat as logits are (Hu et al. 2018, section 3.4)."""
     means = np.mean([distributions(windows, logits) for logits in members], axis=0)
     return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
 

@@ -397,7 +397,8 @@ def add_seeds(record: records.Record, later: records.Record) -> records.Record:
     return record.model_copy(
         update={
             "scores": [*record.scores, *later.scores],
-            **{name: getattr(later, name) for name in ("claims", "untaught")},
+            "claims": later.claims,
+            "untaught": later.untaught,
             "passages": {},  # of seeds that are not all
             "draws": record.draws | later.draws,
             "notes": [*record.notes, *(f"{added}: {note}" for note in notes)],
