@@ -280,7 +280,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "All 3 testable: 1 supported, 2 not, 0 undecided (2 refuted: IMM, Table 1)."
+    count = "All 3 testable: 1 supported, 2 not (2 refuted: IMM, Table 1), 0 undecided."
     summary = f"Main claims, miniature world – **supported**: IMM; **not supported**: A2D. {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -401,4 +401,7 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_the_r
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert "undecided with 5 of 10 seeds (`lab`: 5 of 6), and at the paper's temperature" in findings.WORDS
+    assert (
+        "at the paper's ([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is"
+        in findings.WORDS
+    )

@@ -29,10 +29,11 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "±: 95 %. [Verdicts](docs/statistics.md) test (Holm) against zero, the paper's number and its half. "
-    f"*{stats.UNTESTED.capitalize()}* was decided after results ([why](results/README.md)). `lab`, sized by test "
-    "scores, favours *supported*. RMR: not pretrained. A2D is undecided with 5 of 10 seeds (`lab`: 5 of 6), and at the "
-    "paper's temperature."
+    "±: 95 %. [Verdicts](docs/statistics.md) test (Holm) against zero, the paper's number, its half. "
+    f"*{stats.UNTESTED.capitalize()}* was [decided after results]"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab`, sized by test scores, favours "
+    "*supported*. RMR: not pretrained. A2D's temperature was tuned; at the paper's "
+    "([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is undecided."
 )
 ADVICE_WORDS = (
     f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
@@ -181,10 +182,10 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
     counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
-    words = {stats.SUPPORTED: "supported", NOT_SUPPORTED: "not", stats.UNDECIDED: "undecided"}
-    count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
     named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
-    return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}{named}."
+    words = {stats.SUPPORTED: "supported", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
+    count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
+    return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -348,8 +349,11 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
         order = list(dict.fromkeys(record.artefact for record, _ in judged))
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
-        lines += ["", "The paper's claims with a number; the reports have the others, and our controls:", ""]
+        lines += ["", "The paper's claims with a number; the reports have the others:", ""]
         lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered)]
+        if controls := [(record, v) for record, verdicts in judged for v in verdicts if v.claim.control]:
+            table = tabulate_verdicts(controls, paper)
+            lines += ["", "<details><summary>Our controls</summary>", "", table, "", "</details>"]
     return "\n".join(lines) + "\n"
 
 
@@ -380,7 +384,8 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for record, verdict in pairs:
         reported = report.state_verdict(record, verdict)[1] or "no number"
-        row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": "", "the paper": reported})
+        of_paper = {} if verdict.claim.control else {"the paper": reported}
+        row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": ""} | of_paper)
         row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
         row[record.preset] = ": ".join(brief(record, verdict))
         row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))

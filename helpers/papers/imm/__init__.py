@@ -21,7 +21,7 @@ PAPER = Paper(
         Exhibit("table3", "IMM, Table 3: F1 without parts of IMM, and with other distances from the teacher"),
         Exhibit("table3_acceptance", "IMM, Table 3: domains that accepted a round's new reader", average=False),
         Exhibit("your_domains", "Side by side: F1 of each method's readers"),
-        Exhibit("your_domains_equal", "Side by side: F1 of each method's readers with equal steps"),
+        Exhibit("your_domains_equal", "Side by side with equal steps: F1 of each method's readers"),
         Exhibit("learning_curve", "Side by side: F1 by share of the training questions", "curve", average=False),
         Exhibit("your_teacher", "Teacher and student: F1, size and time", average=False),
         Exhibit("cost", "Side by side: F1 by training cost", "scatter"),
