@@ -22,6 +22,7 @@ ROWS = {
     "Mix ensemble": "an ensemble of such readers",
     "A2D": "one reader distilled from it",
 }
+STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
 BEGIN, END = "<!-- look, written by `python benchmarks/look.py --readme` -->\n```\n", "```\n<!-- end of look -->"
 
 
@@ -36,7 +37,7 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, "supported in study", "equal steps"]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, *STUDY]
     lines = ["   ".join(heads)]
     changes = []
     for row, name in ROWS.items():
@@ -66,13 +67,12 @@ def state_study() -> dict[str, str]:
     Both are means over all domains and seeds. Says so where they are not supported.
     """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
-    texts: dict[str, str] = {}
-    for artefact in ("imm/your_domains", "imm/your_domains_equal"):
+    texts: dict[str, list[str]] = {}
+    for head, artefact in STUDY.items():
         for each in stats.judge(stored[artefact], stored.values()):
             gain = f"{each.estimate.mean:+.1f}" + f" ({each.outcome})" * (each.outcome != stats.SUPPORTED)
-            row = each.claim.above
-            texts[row] = f"{texts[row]:21}{gain}" if row in texts else gain
-    return texts
+            texts.setdefault(each.claim.above, []).append(f"{gain:{len(head)}}")
+    return {row: "   ".join(gains) for row, gains in texts.items()}
 
 
 def main(*options: str) -> None:

@@ -50,11 +50,11 @@ def check_probabilities(values: Tensor) -> None:
             raise ValueError(f"expected probabilities, found {wrong}; take the softmax of logits first")
 
 
-def check_shapes(student: Tensor, teacher: Tensor) -> None:
+def check_shapes(student: Tensor, teacher: Tensor, fix: str = "give both for one batch") -> None:
     """Raise ValueError where a teacher's values would be broadcast to the student's."""
     if student.shape != teacher.shape:
         shapes = f"{(*student.shape,)}, found {(*teacher.shape,)}"
-        raise ValueError(f"expected a teacher's values of the student's shape {shapes}; give both for one batch")
+        raise ValueError(f"expected a teacher's values of the student's shape {shapes}; {fix}")
 
 
 def soften(logits: Tensor, temperature: float) -> Tensor:

@@ -12,7 +12,7 @@ from record_files import claimed, every_kind, record
 
 from helpers import papers, paths, records
 from helpers.errors import UserError
-from helpers.papers.advice import ADVICE, Advice
+from helpers.papers.advice import ADVICE, CAVEATS, Advice
 from helpers.records import Claim, write
 from helpers.results import figures, findings, report, stats
 
@@ -266,7 +266,7 @@ def test_a_difference_of_two_tables_of_a_paper_counts_once():
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(findings, "README", tmp_path / "README.md")
     findings.README.write_text(before)
-    return findings.update_documents(papers.list_papers(), ADVICE), findings.README.read_text()
+    return findings.update_documents(papers.list_papers(), ADVICE, CAVEATS), findings.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -290,7 +290,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     smaller = "**supported, smaller**: +5.0 ± 1.2"
     assert imm.endswith(f"| +9.5 | {smaller} | **undecided**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
-    assert findings.WORDS in after
+    assert f"{findings.WORDS} {CAVEATS}" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = f"| Table 1: B beats A | +9.5 | {smaller} | **undecided**: +5.0 |"
@@ -329,7 +329,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     )
     write(claimed("imm/table1", claims=[{"text": "c", "above": "C", "below": "A"}], preset="study"))
     cases = [
-        Advice("few", name, (f"imm/{exhibit}",), ((row, "A"),), lambda record: "5", longer=("imm/table1", "C", "A"))
+        Advice("few", name, (f"imm/{exhibit}",), (row, "A"), lambda record: "5", longer=("imm/table1", "C", "A"))
         for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
     ]
     card = SimpleNamespace(key="imm", exhibits=())
@@ -401,7 +401,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_the_r
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert (
-        "at the paper's ([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is"
-        in findings.WORDS
-    )
+    assert "at the paper's ([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is" in CAVEATS

@@ -32,8 +32,7 @@ WORDS = (
     "±: 95 %. [Verdicts](docs/statistics.md) test (Holm) against zero, the paper's number, its half. "
     f"*{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab`, sized by test scores, favours "
-    "*supported*. RMR: not pretrained. A2D's temperature was tuned; at the paper's "
-    "([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is undecided."
+    "*supported*."
 )
 ADVICE_WORDS = (
     f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
@@ -77,14 +76,18 @@ def judge_worlds(papers: Sequence[Any]) -> Findings:
     return findings
 
 
-def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]:
-    """Write README's findings and results/README.md. Returns their paths, none where there are no records."""
+def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: str) -> list[Path]:
+    """Write README's findings and results/README.md. Returns their paths, none where there are no records.
+
+    ``caveats`` say what limits the papers' main claims, and stand below these.
+    """
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
-    parts = [conclusion, PICTURE, state_main(findings, headlines), WORDS, state_advice(findings, papers, advice)]
+    words = f"{WORDS} {caveats}"
+    parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{text}\n", END)
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
@@ -206,10 +209,15 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
     """Name what tells a verdict from others: preset, table, or the reader to beat."""
-    names = [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
+    names = [name_preset(record)]
     names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    return ", ".join(names)
+    return ", ".join(filter(None, names))
+
+
+def name_preset(record: Record) -> str:
+    """Name a record's preset where it is none of the first world's, which need no name."""
+    return "" if record.preset in next(iter(WORLDS.values())) else record.preset
 
 
 def drop_unit(difference: str) -> str:
@@ -237,38 +245,31 @@ def recommend(
     }
     lines, others = [], []
     for each in advice:
-        pairs = {world: find_pairs(judged, each.exhibits, each.rows) for world, judged in current.items()}
-        longer = find_pairs(chain.from_iterable(current.values()), each.longer[:1], [each.longer[1:]])
-        for baseline in dict.fromkeys(verdict.claim.below for _, verdict in chain.from_iterable(pairs.values())):
-            of_baseline = {
-                world: [pair for pair in of_world if pair[1].claim.below == baseline]
-                for world, of_world in pairs.items()
-            }
-            outcomes = [(verdict.outcome, record) for record, verdict in chain.from_iterable(of_baseline.values())]
-            line = {"situation": each.situation, "train": each.train}
-            line["instead of"] = figures.readable(baseline).partition(" (")[0]
-            line |= {world: state_gains(of_world, in_readme) for world, of_world in of_baseline.items()}
-            names = (baseline, f"{baseline}, 2")
-            line[LONGER] = state_gains([pair for pair in longer if pair[1].claim.below in names], in_readme)
-            if any(outcome in SUCCESSES for outcome, _ in outcomes):
-                lines.append(line | {COST: each.cost(outcomes[0][1])})
-            elif any(outcome != stats.UNTESTED for outcome, _ in outcomes):
-                others.append(line | {"is_main": any(verdict.claim.primary for _, verdict in chain(*pairs.values()))})
+        by_world = {world: find_pairs(judged, each.exhibits, each.row) for world, judged in current.items()}
+        pairs = [*chain.from_iterable(by_world.values())]
+        outcomes = {verdict.outcome for _, verdict in pairs}
+        line = {"situation": each.situation, "train": each.train}
+        line["instead of"] = figures.readable(each.row[1]).partition(" (")[0]
+        line |= {world: state_gains(of_world, in_readme) for world, of_world in by_world.items()}
+        longer = find_pairs(chain.from_iterable(current.values()), each.longer[:1], each.longer[1:])
+        line[LONGER] = state_gains(longer, in_readme)
+        if not outcomes.isdisjoint(SUCCESSES):
+            lines.append(line | {COST: each.cost(pairs[0][0])})
+        elif outcomes - {stats.UNTESTED}:
+            others.append(line | {"is_main": any(verdict.claim.primary for _, verdict in pairs)})
     table = pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
     table.attrs["failures"] = list(dict.fromkeys(line["train"] for line in others if not line["is_main"]))
     return table
 
 
-def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], rows: Sequence[Sequence[str]]) -> Pairs:
-    """Find the plain differences that rows of an `Advice` name in records of some exhibits."""
-    pairs = []
-    for record, verdicts in judged:
-        for verdict in verdicts if record.artefact in exhibits else ():
-            claim = verdict.claim
-            names = (claim.above, claim.below, *claim.columns)
-            if not claim.than and any(names[: len(row)] == tuple(row) for row in rows):
-                pairs.append((record, verdict))
-    return pairs
+def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
+    """Find the plain differences that the row of an `Advice` names in records of some exhibits."""
+    return [
+        (record, verdict)
+        for record, verdicts in judged
+        for verdict in (verdicts if record.artefact in exhibits else ())
+        if not (claim := verdict.claim).than and (claim.above, claim.below, *claim.columns)[: len(row)] == tuple(row)
+    ]
 
 
 def state_gains(pairs: Pairs, in_readme: bool) -> str:
@@ -282,7 +283,7 @@ def state_gains(pairs: Pairs, in_readme: bool) -> str:
         notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
-            notes += [record.preset] if record.preset not in next(iter(WORLDS.values())) else []
+            notes.append(name_preset(record))
             notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
         else:
             notes.append(place)

@@ -18,9 +18,7 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
 
     Raises ValueError for levels of two shapes: a narrower student's have to be projected to the teacher's width.
     """
-    if student_BxLxF.shape != teacher_BxLxF.shape:
-        shapes = f"{(*student_BxLxF.shape,)} and {(*teacher_BxLxF.shape,)}"
-        raise ValueError(f"expected levels of one shape, found {shapes}; project the student's to the teacher's width")
+    check_shapes(student_BxLxF, teacher_BxLxF, "project the student's to the teacher's width")
     gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
 
