@@ -69,9 +69,18 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "mtdnn_kd/table3": lambda record: mtdnn_kd.state_gains(record.columns, mtdnn_kd.STUDENT in record.rows),
 }
 
+
+def differences(record: Record) -> dict[str, Any]:
+    methods = {score.method for score in record.scores}
+    return {"payload": record.payload | {"above": next(kind for kind in get_args(Kind) if kind in methods)}}
+
+
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/table1": lambda record: a2d.name_baselines(kinds(record)),
     "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
+    "a2d/members": differences,
+    "a2d/temperatures": differences,
+    "a2d/steps": differences,
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

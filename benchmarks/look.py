@@ -23,7 +23,7 @@ ROWS = {
     "A2D": "one reader distilled from it",
 }
 STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
-BEGIN, END = "<!-- look, written by `python benchmarks/look.py --readme` -->\n```\n", "```\n<!-- end of look -->"
+BEGIN, END = "<!-- generated-look -->\n```\n", "```\n<!-- end-look -->"
 
 
 def look(preset):

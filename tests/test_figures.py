@@ -112,7 +112,7 @@ def test_rows_name_another_baseline_and_fewer_seeds():
     assert texts(ax.get_yticklabels()) == [
         "RMR + A2D",
         "BERT",
-        "ensemble of BERT, above BERT (3 seeds)",
+        "ensemble of BERT, above BERT (3\N{NO-BREAK SPACE}seeds)",
         "BERT + A2D, above BERT",
     ]
     assert [round(x, 6) for x, _ in marks(ax, "o")] == [2, -10, 4, 1]
@@ -127,6 +127,21 @@ def test_curves_may_be_differences_from_the_scores_at_an_x():
     (ax,) = figure.axes
     assert ax.lines[0].get_ydata().tolist() == [-1, 0] and marks(ax, "D") == [(0.5, -0.5)]
     assert figure.get_suptitle() == "F1 above that at 1 (95 % interval over 3 seeds)"
+
+
+def test_curves_may_be_differences_from_a_method():
+    values = {("A", 1): 50, ("A", 2): 52, ("B", 1): 51, ("B", 2): 55, ("C", None): 60, ("D", None): 40}
+
+    def draw(methods, above):
+        scores = [(m, "all", s, value + s, x) for (m, x), value in values.items() if m in methods for s in range(3)]
+        return figures.draw_record(record("a2d/steps", scores, kind="curve", payload={"x": "steps", "above": above}))
+
+    at_same_x, without_x = draw("AB", "A"), draw("BCD", "C")
+    assert at_same_x.axes[0].lines[0].get_xydata().tolist() == [[1, 1], [2, 3]]
+    assert at_same_x.get_suptitle() == "F1 above A (95 % interval over 3 seeds)"
+    assert texts(at_same_x.legends[0].get_texts()) == ["B"]
+    assert without_x.axes[0].lines[0].get_xydata().tolist() == [[1, -9], [2, -5]]
+    assert texts(without_x.legends[0].get_texts()) == ["B", "D"]
 
 
 def test_curves_have_a_panel_per_column_and_levels_without_x():

@@ -120,10 +120,10 @@ def test_numbers_and_the_papers_beside_them():
     assert ours.loc["a reader per domain (Single)"].tolist() == [
         f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (60, 50, 70)
     ]
-    assert ours.loc["one of all domains (Mix) (1 seed)"].tolist() == ["", "0.0", ""]
+    assert ours.loc["one of all domains (Mix) (1\N{NO-BREAK SPACE}seed)"].tolist() == ["", "0.0", ""]
     assert theirs.to_dict("index") == {
         "a reader per domain (Single)": {"a": "88.30", "b": "twice"},
-        "one of all domains (Mix) (1 seed)": {"a": "", "b": ""},
+        "one of all domains (Mix) (1\N{NO-BREAK SPACE}seed)": {"a": "", "b": ""},
         "IMM": {"a": "89.44", "b": ""},
     }
     less = report.numbers(one, "Mix")
@@ -341,7 +341,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert supported["trained longer"] == other["miniature world"] == gain
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[+5.0 ± 1.2](results/lab/imm/your_domains.svg) (lab)" in text and "Not shown to help: c." in text
+    assert "[+5.0 ± 1.2](results/lab/imm/your_domains.svg) |" in text and "Not shown to help: c." in text
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
@@ -383,7 +383,7 @@ def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
     assert findings.state_exact_match(f1, f1.claims[0], True) == ""
 
 
-def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_the_readme_says(monkeypatch):
+def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_documents_say(monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
 
     def outcomes_of(verdicts, row):
@@ -401,4 +401,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_the_r
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert "at the paper's ([controls](results/README.md#a2d)), or with 5 of 10 seeds (`lab`: 5 of 6), it is" in CAVEATS
+    assert "A2D's temperature was tuned: at the paper's it is [undecided]" in CAVEATS

@@ -4,7 +4,7 @@ import io
 import re
 import textwrap
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import cycle, product
@@ -261,7 +261,9 @@ def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[st
 def name_few_seeds(seeds: Mapping[str, int]) -> dict[str, str]:
     """Return, for the rows that have fewer seeds than others, their number as an addition to the row's name."""
     most = max(seeds.values(), default=0)
-    return {row: f" ({number} seed{'s' * (number > 1)})" for row, number in seeds.items() if number < most}
+    return {
+        row: f" ({number}\N{NO-BREAK SPACE}seed{'s' * (number > 1)})" for row, number in seeds.items() if number < most
+    }
 
 
 def bars(record: Record) -> Figure:
@@ -287,27 +289,31 @@ def curves(record: Record) -> Picture:
     """Draw a panel per column and a line per method, a point aside where it has no x; hollow what the paper prints.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
-    from each method's score at that x are drawn. A method with zeros alone is the one that others are compared with.
+    are drawn: from each method's score at that x, or from the method named. A method with zeros alone is the one that
+    others are compared with.
     """
     figure, payload = Picture(2.7), record.payload or {}
-    reference, zero = payload.get("above"), find_zero(record)
+    above = payload.get("above")
+    zero = above if isinstance(above, str) else find_zero(record)
     colors = color_methods(score.method for score in record.scores if score.method != zero)
-    names = dict.fromkeys(score.method for score in record.scores if score.x is None)
+    names = dict.fromkeys(score.method for score in record.scores if score.x is None and score.method != zero)
     levels = {method: 1.03 + 0.035 * number for number, method in enumerate(names)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
-    is_near = are_near([[s.value for s in record.scores if s.column == column] for column in record.columns])
-    estimates, panels = [], figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
+    lines = estimate_curves(record, colors, above)
+    estimates = [each for line in lines.values() for each in line.values()]
+    drawn = {
+        column: [value for (_, of), line in lines.items() if of == column for e in line.values() for value in e.values]
+        for column in record.columns
+    }
+    is_near = are_near([*drawn.values()])
+    panels = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
     if levels:
         figure.get_layout_engine().set(wspace=0.1)  # a panel's points are its, not those of the next
     for ax, column in zip(panels, record.columns, strict=True):
-        scores = sorted((score for score in record.scores if score.column == column), key=lambda score: score.x or 0.0)
         for method, color in colors.items():
-            rows = {score.x: score.row for score in scores if score.method == method}
-            base = [(-1, rows[reference], [column])] if reference is not None else []
-            line = {x: stats.estimate(record, [(1, row, [column]), *base]) for x, row in rows.items()}
-            estimates += line.values()
+            line = lines[method, column]
             if method in levels:
                 aside = {"color": color, "transform": ax.get_yaxis_transform(), "clip_on": False}
                 for level in line.values():
@@ -324,11 +330,15 @@ def curves(record: Record) -> Picture:
             ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5, transform=place)
             ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
             ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
-            printed = {p.x: p.value for p in record.paper if (p.method, p.column) == (method, column)}
-            printed = [(x, value - printed.get(reference, 0.0)) for x, value in printed.items()]
+            values = {(number.method, number.x): number.value for number in record.paper if number.column == column}
+            printed = [
+                (x, value - values.get(find_base(values, method, x, above), 0.0))
+                for (name, x), value in values.items()
+                if name == method
+            ]
             ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
-        if len(places := sorted({score.x for score in scores if score.x is not None})) <= 12:
+        if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
         ax.grid(axis="y", color=GRID)
@@ -341,10 +351,39 @@ def curves(record: Record) -> Picture:
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
     figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
-    above = f" above that at {reference:g}" if reference is not None else f" above {readable(zero)}" * bool(zero)
+    base = f" above {readable(zero)}" * bool(zero) or (f" above that at {above:g}" if above is not None else "")
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
-    figure.name_heights(f"{record.unit}{above} ({intervals(estimates)}{scale})")
+    figure.name_heights(f"{record.unit}{base} ({intervals(estimates)}{scale})")
     return figure
+
+
+def estimate_curves(
+    record: Record, methods: Iterable[str], above: float | str | None
+) -> dict[tuple[str, str], dict[float | None, Estimate]]:
+    """Estimate what curves show by x, per method and column: scores, or differences from `find_base`."""
+    rows = {(score.method, score.x): score.row for score in record.scores}
+    lines: dict[tuple[str, str], dict[float | None, Estimate]] = {}
+    for method, column in product(methods, record.columns):
+        line = lines.setdefault((method, column), {})
+        for name, x in sorted(rows, key=lambda place: place[1] or 0.0):
+            terms = [(1, rows[name, x], [column])]
+            if base := find_base(rows, method, x, above):
+                terms.append((-1, rows[base], [column]))
+            if name == method and (estimate := stats.estimate(record, terms)):
+                line[x] = estimate
+    return lines
+
+
+def find_base(
+    places: Collection[tuple[str, float | None]], method: str, x: float | None, above: float | str | None
+) -> tuple[str, float | None] | None:
+    """Find the method and x whose score is subtracted from that of a curve; None for nothing.
+
+    ``above`` is an x of the same method, or another method, whose score may have no x.
+    """
+    if not isinstance(above, str):
+        return None if above is None else (method, above)
+    return (above, x) if (above, x) in places else (above, None)
 
 
 def are_near(columns: Sequence[Sequence[float]]) -> bool:

@@ -24,19 +24,19 @@ from helpers.results.report import FIRST_SEED_OF, Judged
 from helpers.results.stats import Verdict
 
 README = paths.ROOT / "README.md"
-BEGIN, END = "<!-- findings, written by `python -m helpers figures` -->", "<!-- end of findings -->"
+BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "±: 95 %. [Verdicts](docs/statistics.md) test (Holm) against zero, the paper's number, its half. "
+    "± is a 95 % interval. [Verdicts](docs/statistics.md) test against zero and the paper's number. "
     f"*{stats.UNTESTED.capitalize()}* was [decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab`, sized by test scores, favours "
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab` was sized by test scores, which favours "
     "*supported*."
 )
 ADVICE_WORDS = (
-    f"Points, supported unless marked. EM: exact match, where measured and not gained. *{LONGER.capitalize()}*: equal "
-    "or twice the steps."
+    "Gains are points, supported unless marked. EM is exact match, where measured and not gained. "
+    f"*{LONGER.capitalize()}* means equal or twice the steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -278,12 +278,13 @@ def state_gains(pairs: Pairs, in_readme: bool) -> str:
     Each has its record's name behind it. In README it is a link to the record's figure and has no unit.
     """
     texts = []
+    are_apart = len({record.preset for record, _ in pairs}) > 1
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
-            notes.append(name_preset(record))
+            notes.append(name_preset(record) * are_apart)
             notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
         else:
             notes.append(place)

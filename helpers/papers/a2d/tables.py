@@ -235,7 +235,8 @@ def steps(preset: Preset) -> Plan:
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
     scores = yield from score_curves(models)
-    return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": {"x": "times the steps"}})
+    payload = {"x": "times the steps", "above": kind}
+    return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": payload})
 
 
 def score_curves(models: Models) -> Plan:
@@ -256,7 +257,8 @@ def ensembles(preset: Preset, key: str) -> Plan:
     kind, *_ = list_kinds(preset)
     models = vary_ensembles(preset, kind, key, places)
     scores = yield from score_curves(models)
-    parts = {"scores": scores, "claims": state_places(scores, key), "payload": {"x": x, "scale": "log"}}
+    payload = {"x": x, "scale": "log", "above": kind}
+    parts = {"scores": scores, "claims": state_places(scores, key), "payload": payload}
     return add_notes(models, parts, places if key == "temperature" else ())
 
 
