@@ -303,11 +303,8 @@ def curves(record: Record) -> Picture:
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
     lines = estimate_curves(record, colors, above)
     estimates = [each for line in lines.values() for each in line.values()]
-    drawn = {
-        column: [value for (_, of), line in lines.items() if of == column for e in line.values() for value in e.values]
-        for column in record.columns
-    }
-    is_near = are_near([*drawn.values()])
+    of_columns = [[e for (_, name), line in lines.items() if name == c for e in line.values()] for c in record.columns]
+    is_near = are_near([[value for each in of_column for value in each.values] for of_column in of_columns])
     panels = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
     if levels:
         figure.get_layout_engine().set(wspace=0.1)  # a panel's points are its, not those of the next
@@ -315,28 +312,12 @@ def curves(record: Record) -> Picture:
         for method, color in colors.items():
             line = lines[method, column]
             if method in levels:
-                aside = {"color": color, "transform": ax.get_yaxis_transform(), "clip_on": False}
-                for level in line.values():
-                    values = [level.mean] if level.over else level.values
-                    ax.errorbar(levels[method], level.mean, level.high - level.mean, fmt="none", elinewidth=1, **aside)
-                    ax.plot([levels[method]] * len(values), values, "o", markersize=4, **aside)
-                    ax.update_datalim([(0, end) for end in (level.low, level.high, *values)], updatex=False)
-                continue
-            place = ax.transData + ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
-            error = [each.high - each.mean for each in line.values()]  # nan where there is none
-            means = [each.mean for each in line.values()]
-            ax.errorbar([*line], means, error, fmt="o-", color=color, markersize=4, elinewidth=1, transform=place)
-            seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
-            ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", color=color, markersize=2.5, transform=place)
-            ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
-            ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
-            values = {(number.method, number.x): number.value for number in record.paper if number.column == column}
-            printed = [
-                (x, value - values.get(find_base(values, method, x, above), 0.0))
-                for (name, x), value in values.items()
-                if name == method
-            ]
-            ax.plot(*np.reshape(sorted(printed), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
+                for level in line.values():  # none in a column that it has no score in
+                    draw_level(ax, levels[method], level, color)
+            else:
+                draw_curve(ax, line, color, ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans))
+                printed = sorted(subtract_printed(record, method, column, above))
+                ax.plot(*np.reshape(printed, (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
@@ -357,6 +338,26 @@ def curves(record: Record) -> Picture:
     return figure
 
 
+def draw_level(ax: Axes, place: float, level: Estimate, color: Any) -> None:
+    """Draw what has no x beside a panel: a mean with its interval, or every seed where there is none."""
+    aside = {"color": color, "transform": ax.get_yaxis_transform(), "clip_on": False}
+    values = [level.mean] if level.over else level.values
+    ax.errorbar(place, level.mean, level.high - level.mean, fmt="none", elinewidth=1, **aside)
+    ax.plot([place] * len(values), values, "o", markersize=4, **aside)
+    ax.update_datalim([(0, end) for end in (level.low, level.high, *values)], updatex=False)
+
+
+def draw_curve(ax: Axes, line: Mapping[float, Estimate], color: Any, aside: ScaledTranslation) -> None:
+    """Draw the means of a curve with their intervals, or every seed where there is none, all moved aside."""
+    place = {"color": color, "transform": ax.transData + aside}
+    error = [each.high - each.mean for each in line.values()]  # nan where there is none
+    ax.errorbar([*line], [each.mean for each in line.values()], error, fmt="o-", markersize=4, elinewidth=1, **place)
+    seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
+    ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", markersize=2.5, **place)
+    ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
+    ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
+
+
 def estimate_curves(
     record: Record, methods: Iterable[str], above: float | str | None
 ) -> dict[tuple[str, str], dict[float | None, Estimate]]:
@@ -372,6 +373,16 @@ def estimate_curves(
             if name == method and (estimate := stats.estimate(record, terms)):
                 line[x] = estimate
     return lines
+
+
+def subtract_printed(
+    record: Record, method: str, column: str, above: float | str | None
+) -> Iterator[tuple[float, float]]:
+    """List what the paper prints of a curve by x, less what it prints of `find_base`."""
+    values = {(number.method, number.x): number.value for number in record.paper if number.column == column}
+    for (name, x), value in values.items():
+        if name == method:
+            yield x, value - values.get(find_base(values, method, x, above), 0.0)
 
 
 def find_base(
