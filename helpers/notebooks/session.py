@@ -373,15 +373,17 @@ class Session:
         if self.preset.engine.first_seed and record.scores:
             place = paths.record(self.run_name, artefact)
             stored = next(iter(paths.find_results(self.run_name, f"{artefact}.json")), place)
-            record = add_seeds(records.read(stored), record)
+            elsewhere = {section for other in papers.list_papers() for section in other.settings} - {*paper.settings}
+            record = add_seeds(records.read(stored), record, elsewhere)
         records.write(record)
         return record
 
 
-def add_seeds(record: records.Record, later: records.Record) -> records.Record:
+def add_seeds(record: records.Record, later: records.Record, elsewhere: Collection[str] = ()) -> records.Record:
     """Return a record with the seeds of a later run added, whose claims it takes; notes that differ name their seeds.
 
-    Raises RecordError where the two are not of the same settings, or share a seed.
+    Raises RecordError where the two are not of the same settings, or share a seed. Sections ``elsewhere``, of other
+    papers, do not count.
     """
     place = f"{record.preset}/{record.artefact}"
     if both := {*record.seeds} & {*later.seeds}:
@@ -389,7 +391,8 @@ def add_seeds(record: records.Record, later: records.Record) -> records.Record:
         raise records.RecordError(f"{place}: {problem}")
     before, after = (pd.json_normalize(one.run.parameters["preset"]).to_dict("records")[0] for one in (record, later))
     for key in [key for key in before if key in after]:
-        if before[key] != after[key] and key != "seeds" and not key.startswith("engine."):
+        section = key.partition(".")[0]
+        if before[key] != after[key] and section not in ("seeds", "engine", *elsewhere):
             problem = f"{key} is {before[key]!r} in the record; expected {after[key]!r}"
             raise records.RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
     notes = [note for note in later.notes if note not in record.notes]

@@ -39,5 +39,5 @@ PAPER = Paper(
             keeps=lambda p: p.data.domains,
         ),
     ),
-    settings=("imm",),
+    settings=("imm", "a2d"),
 )
