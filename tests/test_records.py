@@ -84,12 +84,21 @@ def test_later_seeds_are_added_to_the_record_that_is_there():
     assert save_seeds(5, 9, **{"engine.max_seeds": 1}).seeds == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_figure_of_a_tables_record_adds_the_later_seeds_alone():
+    for first, count in ((0, 2), (2, 5)):
+        table = save_seeds(first, count)
+        preset = load_preset("smoke", "imm", seeds=count, **{"engine.first_seed": first})
+        figure = Session(preset, {}, "smoke").save("imm/figure3", scores=table.scores, payload={"x": "rounds"})
+    assert figure.seeds == table.seeds == [0, 1, 2, 3, 4] and len(figure.scores) == 5
+
+
 def test_seeds_of_other_settings_and_seeds_that_are_there_are_refused():
     save_seeds(0, 2)
     with pytest.raises(RecordError, match=r"^smoke/imm/table1: it has seed 1 already; set engine.first_seed to 2$"):
         save_seeds(1, 3)
     with pytest.raises(RecordError, match=r"training.epochs is .* in the record; expected 9.0; run it with engine.f"):
         save_seeds(2, 3, **{"training.epochs": 9.0})
+    assert save_seeds(2, 3, **{"mtdnn.dropout": 0.5}).seeds == [0, 1, 2], "IMM's readers have nothing of another paper"
 
 
 STORED = sorted(path for path in (paths.ROOT / "results").glob("*/*/*.json") if path.parent.name != "notebooks")

@@ -347,6 +347,8 @@ class Session:
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
         parameters = {**self.settings, **self.options}
         parameters = {key: v for key, v in parameters.items() if key != "keep" and not key.startswith("engine.")}
+        if first := self.preset.engine.first_seed:  # a figure of a table's record has its earlier seeds too
+            parts["scores"] = [score for score in parts.get("scores", []) if score.seed >= first]
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]
         preset = self.preset.model_copy(update={**parts.pop("settings", {}), "seeds": len(seeds)})
         settings = preset.model_dump(mode="json", exclude={"engine": {"address"}})
@@ -370,7 +372,7 @@ class Session:
             _public({**parameters, "preset": settings}), self.started, self.code, training_seconds, **sources
         )
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
-        if self.preset.engine.first_seed and record.scores:
+        if first and record.scores:
             place = paths.record(self.run_name, artefact)
             stored = next(iter(paths.find_results(self.run_name, f"{artefact}.json")), place)
             elsewhere = {section for other in papers.list_papers() for section in other.settings} - {*paper.settings}
