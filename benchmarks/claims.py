@@ -78,6 +78,8 @@ def differences(record: Record) -> dict[str, Any]:
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/table1": lambda record: a2d.name_baselines(kinds(record)),
     "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
+    "a2d/table3": lambda record: {"untaught": kinds(record)[0]},
+    "a2d/figure4": lambda record: {"baselines": kinds(record)},
     "a2d/members": differences,
     "a2d/temperatures": differences,
     "a2d/steps": differences,

@@ -280,7 +280,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "All 3 testable: 1 supported, 2 not (2 refuted: IMM, Table 1), 0 undecided."
+    count = "All 3 testable: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
     summary = f"Main claims, miniature world – **supported**: IMM; **not supported**: A2D. {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -288,12 +288,12 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert "](results/mini/notebooks/02_imm_main.ipynb)" in imm
     smaller = "**supported, smaller**: +5.0 ± 1.2"
-    assert imm.endswith(f"| +9.5 | {smaller} | **undecided**: +5.0 (lab) |")
+    assert imm.endswith(f"| +9.5 | {smaller} | **too few seeds**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
     assert f"{findings.WORDS} {CAVEATS}" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
-    row = f"| Table 1: B beats A | +9.5 | {smaller} | **undecided**: +5.0 |"
+    row = f"| Table 1: B beats A | +9.5 | {smaller} | **too few seeds**: +5.0 |"
     assert row in overview.replace(" |  |", " |")
 
 
@@ -305,6 +305,18 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     pairs = report.limiting_controls(paper, [table, other])
     assert [verdict.claim.text for _, verdict in pairs] == ["C", "B"]
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
+
+
+def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
+    of_paper = {"text": "B wins", "above": "B", "below": "A", "primary": True}
+    judged = report.judge_records(
+        [claimed(claims=[of_paper], untested="readers are at chance", title="IMM, Table 1: F1")]
+    )
+    paper = SimpleNamespace(key="imm", headlines=("table1",))
+    assert {verdict.outcome for _, verdict in report.main_verdicts(paper, judged)} == {stats.UNTESTED}
+    (line,) = findings.state_untested(paper, judged)
+    assert line == "\nWere they tested, the main claims would be: mini, Table 1: supported, smaller."
+    assert findings.state_untested(paper, report.judge_records([claimed(claims=[of_paper])])) == []
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
@@ -341,7 +353,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert supported["trained longer"] == other["miniature world"] == gain
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[+5.0 ± 1.2](results/lab/imm/your_domains.svg) |" in text and "Not shown to help: c." in text
+    assert "[+5.0 ± 1.2](results/lab/imm/your_domains.svg) |" in text
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

@@ -86,7 +86,7 @@ def draw_record(record: Record) -> Picture | None:
     if not (record.baselines if record.kind == "table" else record.scores or record.payload):
         return None
     with plain_style():
-        if record.baselines:
+        if record.baselines and record.kind != "bars":
             return gains(record.by_metric()[0])
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
@@ -267,20 +267,29 @@ def name_few_seeds(seeds: Mapping[str, int]) -> dict[str, str]:
 
 
 def bars(record: Record) -> Figure:
-    """Draw the scores of a table: a group of lines per column, a colour per row, hollow what the paper prints."""
-    figure = Picture((0.16 * len(record.rows) + 0.12) * len(record.columns) + 1.0)
+    """Draw a group of lines per column, a colour per row, above the baseline if any; hollow what the paper prints."""
+    baseline, *_ = record.baselines or [""]
+    rows = [row for row in record.rows if row != baseline]
+    figure = Picture((0.16 * len(rows) + 0.12) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
-    for index, (row, color) in enumerate(color_methods(record.rows).items()):
-        shift = (index - (len(record.rows) - 1) / 2) * 0.8 / len(record.rows)
+    for index, (row, color) in enumerate(color_methods(rows).items()):
+        shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
         ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):
-            if estimate := stats.estimate(record, [(1, row, [column])]):
+            terms, value = [(1, row, [column])], printed.get((row, column), np.nan)
+            if baseline:
+                terms.append((-1, baseline, [column]))
+                value -= printed.get((baseline, column), np.nan)
+            if estimate := stats.estimate(record, terms):
                 dot(ax, place + shift, estimate, color)
                 estimates.append(estimate)
-            ax.plot(printed.get((row, column), np.nan), place + shift, color=color, **HOLLOW)
+            ax.plot(value, place + shift, color=color, **HOLLOW)
     if printed:
         ax.plot([], [], color=SOFT, label="the paper", **HOLLOW)
-    name_lines(ax, record.columns, f"{record.unit} ({intervals(estimates)})")
+    if baseline:
+        ax.axvline(0, color=SOFT, linewidth=0.8)
+    above = f" above {readable(baseline)}" * bool(baseline)
+    name_lines(ax, record.columns, f"{record.unit}{above} ({intervals(estimates)})")
     figure.legend(loc="outside right upper")
     return figure
 
@@ -413,14 +422,18 @@ def scatter(record: Record) -> Picture:
     """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
     (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
     ax = figure.subplots()
+    places = {row: stats.estimate(along, [(1, row, record.columns)]).mean for row in up.rows}
     for row, color in color_methods(up.rows).items():
-        x, y = (stats.estimate(part, [(1, row, record.columns)]) for part in (along, up))
-        ax.errorbar(x.mean, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
-        ax.annotate(row, (x.mean, y.mean), (6, 0), textcoords="offset points", color=color, fontsize=8, va="center")
+        x, y = places[row], stats.estimate(up, [(1, row, record.columns)])
+        ax.errorbar(x, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
+        # A name stands at the left where the interval of another row is near at the right.
+        near = any(0 < other - x < max(places.values()) / 12 for other in places.values())
+        style = {"color": color, "fontsize": 8, "va": "center", "ha": "right" if near else "left"}
+        ax.annotate(row, (x, y.mean), (-6 if near else 6, 0), textcoords="offset points", **style)
         estimates.append(y)
     ax.set(xlabel=along.unit)
     ax.margins(x=0.15)
-    ax.set_xlim(left=0)
+    ax.set_xlim(left=-0.02 * max(places.values()))
     ax.grid(axis="y", color=GRID)
     figure.name_heights(f"{up.unit} ({intervals(estimates)})")
     return figure

@@ -47,7 +47,7 @@ NOT_SUPPORTED = "not supported"
 OUTCOME_COLORS = {
     stats.SUPPORTED: figures.COLORS[2],
     NOT_SUPPORTED: figures.COLORS[0],
-    stats.UNDECIDED: figures.COLORS[9],
+    stats.UNDECIDED: figures.COLORS[4],
     stats.UNTESTED: figures.SOFT,
 }
 PICTURE = "![Gains](results/headlines.svg)"
@@ -123,11 +123,11 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             ax.axvline(0, color=figures.SOFT, linewidth=0.8)
             for line, (_, by_world) in enumerate(headlines):
                 draw_line(ax, line, by_world[world], list(chain.from_iterable(by_world.values())))
-            figures.name_lines(ax, [paper.method for paper, _ in headlines], "")
+            figures.name_lines(ax, [f"{paper.method}\n{paper.name}" for paper, _ in headlines], "")
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
         handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in OUTCOME_COLORS.items()]
-        papers = {"the paper": figures.PAPER_COLOR, "the paper, with another reader or round": figures.SOFT}
+        papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
@@ -186,7 +186,9 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
     named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
-    words = {stats.SUPPORTED: "supported", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
+    of_papers = Counter(record.label.partition(",")[0] for record, verdict in tested if verdict.outcome in SUCCESSES)
+    spread = f" ({', '.join(f'{method} {number}' for method, number in of_papers.most_common())})" * bool(of_papers)
+    words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
     return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}."
 
@@ -204,7 +206,7 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
     """Return the verdict, in bold letters, and our difference in few words."""
     difference = report.state_verdict(record, verdict, short=True)[2]
-    return f"**{report.shorten(verdict.outcome)}**", drop_unit(difference)
+    return f"**{report.name_outcome(verdict)}**", drop_unit(difference)
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
@@ -231,8 +233,7 @@ def recommend(
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
     The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
-    nothing, and what is not tested anywhere has no line. ``attrs["failures"]`` names what no preset supports, but for
-    the papers' main claims.
+    nothing, and what is not tested anywhere has no line.
     """
     current = {
         world: [
@@ -256,10 +257,8 @@ def recommend(
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
         elif outcomes - {stats.UNTESTED}:
-            others.append(line | {"is_main": any(verdict.claim.primary for _, verdict in pairs)})
-    table = pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
-    table.attrs["failures"] = list(dict.fromkeys(line["train"] for line in others if not line["is_main"]))
-    return table
+            others.append(line)
+    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
@@ -278,13 +277,14 @@ def state_gains(pairs: Pairs, in_readme: bool) -> str:
     Each has its record's name behind it. In README it is a link to the record's figure and has no unit.
     """
     texts = []
-    are_apart = len({record.preset for record, _ in pairs}) > 1
+    tables, presets = {report.table_of(record) for record, _ in pairs}, {record.preset for record, _ in pairs}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
-            notes.append(name_preset(record) * are_apart)
+            notes.append(name_preset(record) * (len(presets) > 1))
+            notes.append(report.table_of(record) * (len(tables) > 1))
             notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
         else:
             notes.append(place)
@@ -301,15 +301,13 @@ def state_exact_match(record: Record, claim: Claim, is_gained: bool) -> str:
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what to use as a Markdown table with links to figures, and by name what is not shown to help."""
+    """Return what to use as a Markdown table with links to figures."""
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    failures = table.attrs["failures"]
     for column in ("situation", "train", "instead of"):
         table.loc[table[column] == table[column].shift(), column] = ""
-    failed = f" Not shown to help: {', '.join(failures)}." * bool(failures)
-    return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}{failed}"
+    return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
@@ -352,7 +350,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         order = list(dict.fromkeys(record.artefact for record, _ in judged))
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
         lines += ["", "The paper's claims with a number; the reports have the others:", ""]
-        lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered)]
+        lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered), *state_untested(paper, judged)]
         if controls := [(record, v) for record, verdicts in judged for v in verdicts if v.claim.control]:
             table = tabulate_verdicts(controls, paper)
             lines += ["", "<details><summary>Our controls</summary>", "", table, "", "</details>"]
@@ -366,6 +364,18 @@ def state_reasons(pairs: Pairs) -> list[str]:
         places.setdefault(record.untested, {})[f"{record.preset}, {report.table_of(record)}"] = None
     places.pop("", None)
     return [f"\n*{stats.UNTESTED.capitalize()}* ({'; '.join(names)}): {reason}." for reason, names in places.items()]
+
+
+def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
+    """Return a line of Markdown with what the verdicts on a paper's main claims would be where they are not tested."""
+    texts = []
+    for preset in dict.fromkeys(record.preset for record, _ in judged):
+        of_preset = [record.model_copy(update={"untested": ""}) for record, _ in judged if record.preset == preset]
+        untested = {record.artefact for record, _ in judged if record.preset == preset and record.untested}
+        for record, verdict in report.main_verdicts(paper, report.judge_records(of_preset)):
+            if record.artefact in untested:
+                texts.append(f"{preset}, {report.table_of(record)}: {report.name_outcome(verdict)}")
+    return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
 
 
 def scores_of(record: Record) -> str:

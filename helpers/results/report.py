@@ -59,15 +59,17 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
+SAME = "no difference"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
     f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below. "
     "Smaller than reported, less than half: significantly below the paper's own difference, or half of "
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
-    "teacher. A share of a gain is supported above half of the paper's. Where the paper prints no number, a "
-    "difference too small to be printed is refuted. The p value in its column is that against zero; of a share, "
-    "against half of the paper's; of “at most 1”, against a change of 1. A verdict on the size has its own behind it. "
+    "teacher, or, an ensemble, below one reader. No difference: the same score with every seed. A share of a gain is "
+    "supported above half of the paper's. Where the paper prints no number, a difference too small to be printed is "
+    "refuted. The p value in its column is that against zero; of a share, against half of the paper's; of “at most 1”, "
+    "against a change of 1. A verdict on the size has its own behind it. "
     "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
     "that two claims are about counts once. "
     "An interval is not corrected, so it may exclude 0 where a claim is undecided."
@@ -147,13 +149,11 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         ends = (each.low, each.high) if each.over else (min(each.values), max(each.values))
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
-        row |= {"verdict": shorten(verdict.outcome).capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, "")}
-        row |= {"limit": "", "p": ""}
-        if has_few(verdict):
-            row["verdict"] = TOO_FEW_SEEDS.capitalize()
-        elif not any(each.values):  # readers that are the same leave nothing to test
-            row |= {"verdict": "No difference", "kind": "undecided"}
-        elif verdict.p is not None:
+        word = name_outcome(verdict)
+        row |= {"verdict": word.capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, ""), "limit": "", "p": ""}
+        if word == SAME:
+            row["kind"] = VERDICT_KINDS[stats.UNDECIDED]
+        elif verdict.p is not None and not has_few(verdict):
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
             row["verdict"] += f" (p {state_p(verdict.p_size)})"
@@ -171,8 +171,15 @@ def has_few(verdict: Verdict) -> bool:
     return verdict.outcome == stats.UNDECIDED and len(verdict.estimate.values) < stats.VERDICT_SEEDS
 
 
+def name_outcome(verdict: Verdict) -> str:
+    """Name a verdict for tables, without what it compares with. Readers that are the same leave nothing to test."""
+    if has_few(verdict):
+        return TOO_FEW_SEEDS
+    return shorten(verdict.outcome) if any(verdict.estimate.values) else SAME
+
+
 def shorten(outcome: str) -> str:
-    """Return a verdict without what it compares with, for tables."""
+    """Return a verdict without what it compares with."""
     return re.sub(" (than|of what is) reported", "", outcome)
 
 
@@ -369,7 +376,8 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
     for record in stored:
         figures.save(record)
     best_first = sorted(sections, key=lambda section: rank_best(main_verdicts(*section)))
-    return HTML(TEMPLATE.page(preset, sections, best_first, same))
+    total = count(pair for _, judged in sections for pair in judged)
+    return HTML(TEMPLATE.page(preset, sections, best_first, same, total))
 
 
 def rank_best(pairs: Iterable[tuple[Record, Verdict]]) -> int:
@@ -539,14 +547,17 @@ def copies(paper: Any, preset: str) -> dict[str, str]:
     }
 
 
-def contents(judged: Iterable[Judged]) -> dict[str, str]:
-    """Return what the contents call each artefact of a paper: a table's or figure's number, its subject, or both."""
+def contents(judged: Iterable[Judged], method: str) -> dict[str, str]:
+    """Return what the contents call each artefact of a paper: a table's or figure's number, its subject, or both.
+
+    Titles of the paper's artefacts begin with its ``method``.
+    """
     labels: dict[str, str] = {}
     for record, _ in judged:
-        number = table_of(record)
-        if not number.startswith(("Table", "Figure")):  # one of ours, not of the paper
-            number = record.subject
-        labels[record.artefact] = f"{number}: {record.subject}" if number in labels.values() else number
+        name = table_of(record)
+        if record.label.startswith(method) and not name.startswith(("Table", "Figure")):  # one of ours
+            name = record.subject
+        labels[record.artefact] = f"{name}: {record.subject}" if name in labels.values() else name
     return labels
 
 

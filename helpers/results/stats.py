@@ -235,7 +235,7 @@ def judge_tested(tests: Sequence[TestOutcome]) -> list[Verdict]:
 
 
 def has_failed(record: Record, claim: Claim) -> bool:
-    """Return whether a claim's baseline is certainly below the untaught student, and so learned from no teacher."""
+    """Return whether a claim's baseline, a taught reader or an ensemble, is certainly below one without a teacher."""
     first = record.by_metric()[0]
     columns = claim.columns or first.columns
     gap = record.untaught and estimate(first, [(1, claim.below, columns), (-1, record.untaught, columns)])

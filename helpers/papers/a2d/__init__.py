@@ -17,7 +17,8 @@ PAPER = Paper(
     claim="A reader distilled from an ensemble beats one trained alone",
     limits=(("table1", "BERT + A2D"),),
     remark="In the miniature world the temperature is 8, chosen by validation scores on other draws (elsewhere 2, as "
-    "in the paper), and Tables 1 and 2 have the mean of three students per seed, other exhibits one",
+    "in the paper). Tables 1 and 2 have the mean of three students per seed, other exhibits one, so their verdicts on "
+    "one difference may differ",
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),

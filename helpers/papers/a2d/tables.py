@@ -167,7 +167,7 @@ def table3(preset: Preset) -> Plan:
     parts = tabulate_free_answers(preset, (yield from answer_columns(models, ["Test"])))
     claims = [state_row_better(student, kind, column, "in") for column in ("Bleu-1", "Bleu-4", "Rouge-L")]
     claims.append(state_row_better(student, f"{kind} (E)", "Bleu-1", "in", primary=True))
-    return {**add_notes(models, parts), "baselines": [kind], "claims": claims}
+    return {**add_notes(models, parts), "baselines": [kind], "untaught": kind, "claims": claims}
 
 
 def table4(preset: Preset) -> Plan:
@@ -221,7 +221,8 @@ def figure4(preset: Preset) -> Plan:
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, score_by_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
-    return parts | {"claims": [state_row_better(student, kind, name, "on questions of the type") for name in types]}
+    claims = [state_row_better(student, kind, name, "on questions of the type") for name in types]
+    return parts | {"baselines": [kind], "claims": claims}
 
 
 def steps(preset: Preset) -> Plan:
