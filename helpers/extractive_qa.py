@@ -89,12 +89,19 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
-    """Take each example's value at its position, shape B. Raises ValueError for another number, on a CPU if masked."""
+    """Take each example's value at its position, shape B.
+
+    Raises ValueError for another number of them, and on a CPU for a position that has no token or a masked one.
+    """
     if len(values_BxL) != (number := len(position_B)):
         raise ValueError(f"expected a position of each of {len(values_BxL)} examples, found {number}; add them")
-    values_B = values_BxL.gather(1, position_B[:, None])[:, 0]
-    if position_B.device.type == "cpu" and (values_B <= LOWEST / 2).any():
-        raise ValueError(f"expected positions of real tokens, found one under the mask in {position_B.tolist()}")
+    if position_B.device.type != "cpu":  # where to look would wait for the device
+        return values_BxL.gather(1, position_B[:, None])[:, 0]
+    place_B = position_B.clamp(0, values_BxL.shape[1] - 1)
+    values_B = values_BxL.gather(1, place_B[:, None])[:, 0]
+    if ((values_B <= LOWEST / 2) | (place_B != position_B)).any():
+        problem = f"expected positions of real tokens, found {position_B.tolist()} of {values_BxL.shape[1]}"
+        raise ValueError(f"{problem}; leave out answers that were cut off")
     return values_B
 
 

@@ -115,10 +115,11 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
     assert soft_target_cross_entropy(torch.zeros(2, 2), halves).tolist() == pytest.approx([math.log(2)] * 2)
 
 
-def test_positions_under_the_mask_are_refused():
-    sides, mask, gold = (torch.tensor([[0.0, 2.0, 0.0]]),) * 2, torch.tensor([[1, 1, 0]]), (torch.tensor([2]),) * 2
+@pytest.mark.parametrize("place", [2, 3, -1], ids=["masked", "cut off", "no answer"])
+def test_positions_without_a_token_are_refused(place):
+    sides, mask, gold = (torch.tensor([[0.0, 2.0, 0.0]]),) * 2, torch.tensor([[1, 1, 0]]), (torch.tensor([place]),) * 2
     for loss in (partial(gold_divergence, sides), span_negative_log_likelihood):
-        with pytest.raises(ValueError, match=r"expected positions of real tokens, found one under the mask in \[2\]"):
+        with pytest.raises(ValueError, match=rf"expected positions of real tokens, found \[{place}\] of 3; leave out"):
             loss(sides, gold, mask)
 
 

@@ -585,8 +585,9 @@ def draw_case(figure: SubFigure, payload: dict[str, Any]) -> None:
 def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
 
-    Terms are means over stretches of steps, a point each. Several are drawn as shares of their largest means, as one
-    may be far above another. What is not stored is not drawn, nor is a single point beside a curve.
+    Terms are means over stretches of steps, a point each. Several are drawn from their lowest means (0) to their
+    highest (1), as one may be far above another, or far from 0: a cross-entropy is at least the teacher's entropy. What
+    is not stored is not drawn, nor is a single point beside a curve.
     """
     curves = {"loss": dict(result.get("losses", []))}
     curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
@@ -597,9 +598,9 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
         for ax, (name, points) in zip(panels, curves.items(), strict=True):
             table = pd.DataFrame.from_dict(points, orient="index")
             if name == "loss" and len(table.columns) > 1:
-                largest, name = table.max(), "loss term / its largest mean"
-                table /= largest
-                table.columns = [f"{term} (largest {mean:.3g})" for term, mean in largest.items()]
+                low, high, name = table.min(), table.max(), "loss term: 0 at its lowest mean, 1 at its highest"
+                table = (table - low) / (high - low).replace(0, 1)
+                table.columns = [f"{term} ({low[term]:.3g} to {high[term]:.3g})" for term in table]
             elif len(table.columns) > 1:
                 ax.plot(table.mean(axis=1), "o-", color=INK, label="mean", markersize=2.5, linewidth=1.6)
             for column, color in zip(table, COLORS, strict=False):
