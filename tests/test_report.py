@@ -75,6 +75,16 @@ def test_controls_stand_apart_but_those_beside_headlines():
     assert report.split_controls(alone) == ([], [])  # where the paper claims nothing
 
 
+def test_the_scale_is_one_on_which_the_first_claim_can_be_seen():
+    scores = [
+        (row, "x", s, v + 0.1 * s * (row == "B")) for row, v in (("A", 50), ("B", 51), ("C", 90)) for s in range(5)
+    ]
+    one = record("imm/table1", scores, claims=[{"text": row, "above": row, "below": "A"} for row in "BC"])
+    first, second = report.tabulate_claims([(one, stats.judge(one))])
+    assert first["places"] and first["beyond"] == [] and float(first["limit"]) < 6
+    assert (second["places"], second["beyond"]) == ([], [1])
+
+
 def test_claims_are_drawn_on_one_scale():
     first, second, third = report.tabulate_claims([(claimed(), stats.judge(claimed()))])
     assert first["places"] == [round(50 + 48 * 5 / 9.5, 1)] and first["printed"] == 98.0 and first["limit"] == "9.5"

@@ -57,6 +57,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
+FIRST_REACH = 4  # times the end of the first claim's interval, or the paper's difference: larger ones leave the scale
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
@@ -129,7 +130,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return a row per claim: words, and the places of our difference and the paper's from 0 to 100 on one scale.
 
     A share, in percent, has words alone, and so has a number of the paper that is one. The scale ends at ``limit``;
-    longer intervals are cut.
+    longer intervals are cut. It is one on which the first claim can be seen: of what is ``beyond`` there is the side.
     """
     pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts]
     verdicts = [verdict for _, verdict in pairs]
@@ -139,6 +140,9 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     shown += [abs(value) for value, verdict in zip(printed, verdicts, strict=True) if value and verdict in drawn]
     ends = [abs(end) for v in drawn for end in (v.estimate.low, v.estimate.high) if v.estimate.over]
     limit = min(max([*shown, *ends], default=0.0), figures.INTERVAL_REACH * max(shown, default=0.0)) or 1.0
+    if drawn and drawn[0].estimate.over:
+        first = drawn[0].estimate
+        limit = min(limit, FIRST_REACH * max(map(abs, (first.low, first.high, drawn[0].printed or 0.0)))) or 1.0
 
     def place(value: float) -> float:
         return round(50 + 48 * max(-1.0, min(1.0, value / limit)), 1)
@@ -160,7 +164,9 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
-            row["places"] = [place(value) for value in ([each.mean] if each.over else each.values)]
+            values = [each.mean] if each.over else each.values
+            row["places"] = [place(value) for value in values if abs(value) <= limit]
+            row["beyond"] = sorted({np.sign(value) for value in values if abs(value) > limit})
             row["printed"] = None if of_paper is None else place(of_paper)
         rows.append(row)
     return rows
