@@ -1,10 +1,6 @@
-"""Distillation in 2 minutes: an ensemble of readers of three domains, and one reader distilled from it (make look).
-
-With ``--readme`` the scores are also written into README.md.
-"""
+"""Distillation in 2 minutes: an ensemble of readers of three domains, and one reader distilled from it (make look)."""
 
 import re
-import sys
 import textwrap
 
 from helpers import engine, records
@@ -13,7 +9,6 @@ from helpers.papers import shared
 from helpers.papers.your_domains.comparison import train_readers
 from helpers.presets.load import load_preset
 from helpers.results import stats
-from helpers.results.findings import write_into_readme
 
 DOMAINS = ("encyclopedia", "trivia", "search")
 ROWS = {
@@ -23,7 +18,6 @@ ROWS = {
     "A2D": "one reader distilled from it",
 }
 STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
-BEGIN, END = "<!-- generated-look -->\n```\n", "```\n<!-- end-look -->"
 
 
 def look(preset):
@@ -75,15 +69,12 @@ def state_study() -> dict[str, str]:
     return {row: "   ".join(gains) for row, gains in texts.items()}
 
 
-def main(*options: str) -> None:
-    """Train, print, and write README if told so."""
+def main() -> None:
+    """Train and print."""
     changes = {"data.domains": {name: name for name in DOMAINS}, "data.test_size": 200, "methods": "Mix Ensemble A2D"}
     preset = load_preset("mini", "imm", **changes)
-    text = "\n".join(engine.run(look(preset), preset.engine)) + "\n"
-    print(text, end="")
-    if "--readme" in options:
-        write_into_readme(BEGIN, text.partition("\n\n")[0] + "\n", END)
+    print("\n".join(engine.run(look(preset), preset.engine)))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

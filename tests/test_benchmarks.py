@@ -76,3 +76,16 @@ def test_executed_notebooks_end_with_what_the_records_say_today(monkeypatch):
     changed = benchmark("conclude").refresh()
     InteractiveShell.clear_instance()  # later tests are in no notebook
     assert not changed, "run benchmarks/conclude.py"
+
+
+def test_executed_notebooks_show_the_source_as_it_is():
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "helpers").rglob("*.py"))
+    number = 0
+    for file in (ROOT / "results").glob("*/notebooks/*.ipynb"):
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        for output in [output for cell in cells for output in cell.get("outputs", [])]:
+            if "text/latex" in output.get("data", {}):  # of IPython's Code
+                for source in "".join(output["data"]["text/plain"]).split("\n\n\n"):
+                    assert source.strip() in code, f"{file}: run the notebook again, with --publish"
+                    number += 1
+    assert number > 20

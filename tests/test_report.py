@@ -423,4 +423,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_docum
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert "A2D's temperature was tuned: at the paper's it is [undecided]" in CAVEATS
+    assert "with five seeds neither it nor the [paper's](results/README.md#a2d) is decided" in CAVEATS

@@ -29,13 +29,14 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "± is a 95 % interval. [Verdicts](docs/statistics.md) test against zero and the paper's number. "
-    f"*{stats.UNTESTED.capitalize()}* was [decided after results]"
+    "± is a 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero and the paper's "
+    f"number. *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab` was sized by test scores, which favours "
     "*supported*."
 )
 ADVICE_WORDS = (
-    "Gains are points, supported unless marked. EM is exact match, where measured and not gained. "
+    "Gains are points, supported unless marked, of readers that first learned other questions (several domains). EM is "
+    "exact match, where measured and not gained. "
     f"*{LONGER.capitalize()}* means equal or twice the steps."
 )
 OLDER = (
@@ -178,18 +179,22 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     world, by_paper = next(iter(findings.items()))
     methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_COLORS}
     for paper, by_world in headlines:
-        for _, verdict in by_world[world][:1]:
-            methods[shorten_outcome(verdict.outcome)].append(paper.method)
+        for record, verdict in by_world[world][:1]:
+            readers = {other.claim.below for same, other in by_world[world] if same.artefact == record.artefact}
+            reader = f" with {verdict.claim.below}" * (len(readers) > 1)
+            methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
     texts = [f"**{outcome}**: {', '.join(names)}" for outcome, names in methods.items() if names]
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
     tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
-    counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested)
+    failed = [verdict for _, verdict in tested if verdict.outcome == stats.FAILED]
+    counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested if verdict not in failed)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
     named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
     of_papers = Counter(record.label.partition(",")[0] for record, verdict in tested if verdict.outcome in SUCCESSES)
     spread = f" ({', '.join(f'{method} {number}' for method, number in of_papers.most_common())})" * bool(of_papers)
     words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
+    count += f", {len(failed)} {stats.FAILED}" * bool(failed)
     return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}."
 
 
@@ -198,7 +203,10 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
     differences: dict[str, list[str]] = {}
     for record, verdict in of_world:
         word, difference = brief(record, verdict)
-        place = place_apart(record, verdict, of_world, of_all)
+        places = [place_apart(record, verdict, of_world, of_all)]
+        if verdict.claim.printed_for and verdict.claim.below not in places[0]:  # which tells of another reader
+            places.append(f"the paper's {verdict.claim.printed_for}")
+        place = ", ".join(filter(None, places))
         differences.setdefault(word, []).append(difference + f" ({place})" * bool(place))
     return [f"{word}: {', '.join(texts)}" for word, texts in differences.items()]
 
@@ -400,6 +408,8 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": ""} | of_paper)
         row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
         row[record.preset] = ": ".join(brief(record, verdict))
+        if (of := verdict.claim.printed_for) and of not in row.get("the paper", of):
+            row[record.preset] += f" (the paper's is {of})"
         row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))
     table = to_markdown(pd.DataFrame(rows.values()).fillna(""))
     return f"{table}\n\n† made with earlier settings, which the report names" if "†" in table else table
