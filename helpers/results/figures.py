@@ -408,7 +408,7 @@ def find_base(
 
 def are_near(columns: Sequence[Sequence[float]]) -> bool:
     """Return whether one scale shows the values of all columns."""
-    return bool(np.ptp(np.concatenate(columns)) <= 3 * min(map(np.ptp, columns)))
+    return bool(np.ptp(np.concatenate(columns)) <= 2.5 * min(map(np.ptp, columns)))
 
 
 def find_zero(record: Record) -> str:
