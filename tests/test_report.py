@@ -187,13 +187,15 @@ def test_the_page_begins_with_a_summary(results):
     summary = summary.partition("<main>")[2]
     assert 0 < summary.index("what imm claims") < summary.index("what a2d claims")  # the best first
     assert "<img" not in summary
-    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (p 0.001)", "Too few seeds"):
+    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (size: p 0.001)", "Too few seeds"):
         assert f">{cell}</td>" in summary
-    assert (
-        "The paper's claims here: 1 supported, smaller than reported; 1 refuted (no number in the paper: 1 undecided)."
-        in rest
-        and "here: 2 too few seeds (no number in the paper: 1 too few seeds)" in rest
-    )
+    counts = summary.partition("by verdict</caption>")[2].partition("</table>")[0].split("<tr")[1:]
+    assert [re.findall(r"<t[hd]>(.*?)</t[hd]>", line) for line in counts] == [
+        ["", "supported, smaller", "refuted", "too few seeds", report.NO_NUMBER],
+        ["IMM", "1", "1", "", "1"],
+        ["A2D", "", "", "2", "1"],
+        ["all", "1", "1", "2", "2"],
+    ]
     assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]

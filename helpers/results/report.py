@@ -61,6 +61,7 @@ FIRST_REACH = 4  # times the end of the first claim's interval, or the paper's d
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
+NO_NUMBER = f"{stats.NO_NUMBER}, any verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
@@ -160,7 +161,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         elif verdict.p is not None and not has_few(verdict):
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
-            row["verdict"] += f" (p {state_p(verdict.p_size)})"
+            row["verdict"] += f" (size: p {state_p(verdict.p_size)})"
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
@@ -382,8 +383,7 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
     for record in stored:
         figures.save(record)
     best_first = sorted(sections, key=lambda section: rank_best(main_verdicts(*section)))
-    total = count(pair for _, judged in sections for pair in judged)
-    return HTML(TEMPLATE.page(preset, sections, best_first, same, total))
+    return HTML(TEMPLATE.page(preset, sections, best_first, same))
 
 
 def rank_best(pairs: Iterable[tuple[Record, Verdict]]) -> int:
@@ -567,24 +567,23 @@ def contents(judged: Iterable[Judged], method: str) -> dict[str, str]:
     return labels
 
 
-def tally(pairs: Sequence[tuple[Record, Verdict]]) -> str:
-    """Count verdicts, such as "3 supported; 1 refuted; 5 undecided", those without a number in the paper apart."""
-    outcomes = Counter(
-        (verdict.printed is None, TOO_FEW_SEEDS if has_few(verdict) else verdict.outcome) for _, verdict in pairs
-    )
-    counted, apart = (
-        "; ".join(
-            f"{outcomes[is_apart, word]} {word}" for word in (*OUTCOME_WORDS, TOO_FEW_SEEDS) if outcomes[is_apart, word]
-        )
-        for is_apart in (False, True)
-    )
-    return f"{counted} ({stats.NO_NUMBER}: {apart})".lstrip() if apart else counted
+def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
+    """Count the verdicts on each paper's claims, our controls aside, as HTML; "" where there is none.
 
-
-def count(judged: Iterable[Judged]) -> str:
-    """Count the verdicts on the paper's claims, our controls aside; empty without any."""
-    pairs = paper_verdicts(judged)
-    return tally(pairs) if pairs else ""
+    Claims without a number in the paper are counted apart.
+    """
+    counts = {}
+    for paper, judged in sections:
+        if pairs := paper_verdicts(judged):
+            words = (NO_NUMBER if verdict.printed is None else name_outcome(verdict) for _, verdict in pairs)
+            counts[paper.method] = Counter(words)
+    if not counts:
+        return ""
+    frame = pd.DataFrame.from_dict(counts, orient="index").fillna(0).astype(int)
+    order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, NO_NUMBER]
+    frame = frame[sorted(frame, key=order.index)]
+    frame.loc["all"] = frame.sum()
+    return add_caption(frame.replace(0, "").to_html(border=0), "claims of the papers, by verdict")
 
 
 def embed_figure(record: Record) -> str:
@@ -600,8 +599,8 @@ TEMPLATE = jinja2.Template(
     | {
         function.__name__: function
         for function in (
-            *(anchor, contents, copies, count, embed_figure, main_verdicts, split_controls, state_content),
-            *(state_earlier_settings, summarise, table_of, tables, tabulate_claims),
+            *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
+            *(state_earlier_settings, summarise, table_of, tables, tabulate_claims, tally),
         )
     }
 )
