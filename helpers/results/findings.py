@@ -348,7 +348,8 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
             continue
         differences = f"[How ours differs from the paper](../docs/deviations/{paper.key}.md)"
         about = ". ".join(filter(None, (paper.title, f"Claim: {paper.claim}", paper.remark, differences)))
-        lines += ["", f"## {paper.method}", "", f"{about}."]
+        lines += ["", f"## {paper.method}", "", f"{about}.", ""]
+        lines += [f"- {r.preset}: {report.describe_verdict(r, v)}" for r, v in report.main_verdicts(paper, judged)]
         for record in dict.fromkeys(record.artefact for record, _ in report.main_verdicts(paper, judged)):
             of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
             first = next(iter(of_presets.values()))
@@ -357,12 +358,17 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
         order = list(dict.fromkeys(record.artefact for record, _ in judged))
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
-        lines += ["", "The paper's claims with a number; the reports have the others:", ""]
-        lines += [tabulate_verdicts(numbered, paper), *state_reasons(numbered), *state_untested(paper, judged)]
-        if controls := [(record, v) for record, verdicts in judged for v in verdicts if v.claim.control]:
-            table = tabulate_verdicts(controls, paper)
-            lines += ["", "<details><summary>Our controls</summary>", "", table, "", "</details>"]
+        lines += fold("All claims with a number in the paper; the reports have the others", numbered, paper)
+        lines += [*state_reasons(numbered), *state_untested(paper, judged)]
+        lines += fold("Our controls", [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control], paper)
     return "\n".join(lines) + "\n"
+
+
+def fold(title: str, pairs: Pairs, paper: Any) -> list[str]:
+    """Return lines of Markdown with the verdicts on some claims, which GitHub shows when the title is clicked."""
+    if not pairs:
+        return []
+    return ["", f"<details><summary>{title}</summary>", "", tabulate_verdicts(pairs, paper), "", "</details>"]
 
 
 def state_reasons(pairs: Pairs) -> list[str]:
