@@ -302,7 +302,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     smaller = "**supported, smaller**: +5.0 ± 1.2"
     assert imm.endswith(f"| +9.5 | {smaller} | **too few seeds**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
-    assert f"{findings.WORDS} {CAVEATS}" in after
+    assert f"{findings.WORDS}. {findings.OF_LAB} {CAVEATS}" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = f"| Table 1: B beats A | +9.5 | {smaller} | **too few seeds**: +5.0 |"
@@ -329,6 +329,10 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     (line,) = findings.state_untested(paper, judged)
     assert line == "\nWere they tested, the main claims would be: mini, Table 1: supported, smaller."
     assert findings.state_untested(paper, report.judge_records([claimed(claims=[of_paper])])) == []
+    lost = {**of_paper, "above": "A", "below": "B"}
+    judged = report.judge_records([claimed(claims=[lost], untested="readers are at chance")])
+    card = SimpleNamespace(key="imm", headlines=("table1",), method="IMM")
+    assert findings.state_spared({"public corpora": {"imm": judged}}, [card]) == " (otherwise IMM: refuted)"
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
@@ -425,4 +429,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_docum
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert "with five seeds neither it nor the [paper's](results/README.md#a2d) is decided" in CAVEATS
+    assert "at the [paper's](results/README.md#a2d), five seeds show no gain" in CAVEATS

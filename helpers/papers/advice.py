@@ -111,6 +111,6 @@ ADVICE = (
     ),
 )
 CAVEATS = (  # which a test holds against the records
-    "RMR has 0.4 M parameters and no pretraining. A2D's temperature was tuned; with five seeds neither it nor the "
-    "[paper's](results/README.md#a2d) is decided. HRKD's released code never trains its graph."
+    "A2D there is undecided without its sixth seed. Elsewhere its temperature was tuned; at the [paper's]"
+    "(results/README.md#a2d), five seeds show no gain. RMR is not pretrained."
 )

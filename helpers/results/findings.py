@@ -31,13 +31,12 @@ COST = "trainings in study"
 WORDS = (
     "± is a 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero and the paper's "
     f"number. *{stats.UNTESTED.capitalize()}* was [decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen). `lab` was sized by test scores, which favours "
-    "*supported*."
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
+OF_LAB = "`lab` was sized by test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are points, supported unless marked, of readers that first learned other questions (several domains). EM is "
-    "exact match, where measured and not gained. "
-    f"*{LONGER.capitalize()}* means equal or twice the steps."
+    "Gains are points, supported unless marked, of readers that first learned other questions (several domains). EM: "
+    f"exact match, where not gained. *{LONGER.capitalize()}* means equal or twice the steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -87,7 +86,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: str)
         return []
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
-    words = f"{WORDS} {caveats}"
+    words = f"{WORDS}{state_spared(findings, papers)}. {OF_LAB} {caveats}"
     parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{text}\n", END)
@@ -380,16 +379,39 @@ def state_reasons(pairs: Pairs) -> list[str]:
     return [f"\n*{stats.UNTESTED.capitalize()}* ({'; '.join(names)}): {reason}." for reason, names in places.items()]
 
 
-def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
-    """Return a line of Markdown with what the verdicts on a paper's main claims would be where they are not tested."""
-    texts = []
+def judge_untested(paper: Any, judged: Sequence[Judged]) -> Pairs:
+    """Judge a paper's main claims where they are not tested, as if they were."""
+    pairs: Pairs = []
     for preset in dict.fromkeys(record.preset for record, _ in judged):
         of_preset = [record.model_copy(update={"untested": ""}) for record, _ in judged if record.preset == preset]
         untested = {record.artefact for record, _ in judged if record.preset == preset and record.untested}
-        for record, verdict in report.main_verdicts(paper, report.judge_records(of_preset)):
-            if record.artefact in untested:
-                texts.append(f"{preset}, {report.table_of(record)}: {report.name_outcome(verdict)}")
+        verdicts = report.main_verdicts(paper, report.judge_records(of_preset))
+        pairs += [(record, verdict) for record, verdict in verdicts if record.artefact in untested]
+    return pairs
+
+
+def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
+    """Return a line of Markdown with what the verdicts on a paper's main claims would be where they are not tested."""
+    texts = [
+        f"{record.preset}, {report.table_of(record)}: {report.name_outcome(verdict)}"
+        for record, verdict in judge_untested(paper, judged)
+    ]
     return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
+
+
+def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
+    """Name the papers with main claims that are not tested and would not hold, by the worst verdict; "" for none."""
+    methods: dict[str, list[str]] = {}
+    for paper in papers:
+        judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
+        verdicts = [verdict for _, verdict in judge_untested(paper, judged)]
+        failing = [v for v in verdicts if v.outcome in (stats.SMALLER, stats.LESS_THAN_HALF, stats.REFUTED)]
+        if failing:
+            worst = max(failing, key=lambda verdict: report.OUTCOME_WORDS.index(verdict.outcome))
+            word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
+            methods.setdefault(word, []).append(paper.method)
+    texts = [f"{', '.join(names)}: {word}" for word, names in methods.items()]
+    return f" (otherwise {'; '.join(texts)})" if texts else ""
 
 
 def scores_of(record: Record) -> str:

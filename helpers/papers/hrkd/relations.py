@@ -29,7 +29,7 @@ class Relations(nn.Module):
     mean over the levels up to this one), and ``hierarchy`` (without: each graph sees its own level alone).
 
     By Eqs. 7 to 12 the ratios are nearly always 1/D, without a gradient: what node i adds to every score cancels out in
-    the softmax over j while its scores share one sign, so all nodes collect nearly the same sum. Two settings, not in
+    the softmax over j while all scores share one sign, so all nodes collect nearly the same sum. Two settings, not in
     the paper, change that. ``dropout`` in the graph, always on as in the released code, makes the ratios noise.
     ``residual`` adds each node's own features to its sum (as Veličković et al. 2018 do elsewhere).
 
