@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import cycle, product
+from itertools import cycle, pairwise, product
 from typing import Any
 
 import matplotlib
@@ -220,6 +220,9 @@ def gains(record: Record) -> Picture:
                 dot(ax, place, estimates[title, row], COLORS[0])
             if (title, row) in printed:
                 ax.plot(printed[title, row], place, color=color, **HOLLOW)
+        for place, (before, after) in enumerate(pairwise(below.values())):
+            if before != after:  # what is above another row stands apart
+                ax.axhline(place + 0.5, color=SOFT, linewidth=0.5, linestyle=":")
         name_lines(ax, labels, "")
         ax.set_title(title)
     for ax in panels[len(groups) :]:
