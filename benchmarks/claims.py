@@ -70,9 +70,9 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
 }
 
 
-def differences(record: Record) -> dict[str, Any]:
+def differences(record: Record, x: str) -> dict[str, Any]:
     methods = {score.method for score in record.scores}
-    return {"payload": record.payload | {"above": next(kind for kind in get_args(Kind) if kind in methods)}}
+    return {"payload": record.payload | {"x": x, "above": next(kind for kind in get_args(Kind) if kind in methods)}}
 
 
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
@@ -80,9 +80,9 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
     "a2d/table3": lambda record: {"untaught": kinds(record)[0]},
     "a2d/figure4": lambda record: {"baselines": kinds(record)},
-    "a2d/members": differences,
-    "a2d/temperatures": differences,
-    "a2d/steps": differences,
+    "a2d/members": lambda record: differences(record, a2d.VARIED["members"][1]),
+    "a2d/temperatures": lambda record: differences(record, a2d.VARIED["temperature"][1]),
+    "a2d/steps": lambda record: differences(record, a2d.STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

@@ -37,9 +37,10 @@ from helpers.task import Plan
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
 PAPER_TEMPERATURE = 2  # section 4.2
+STEPS = "times the steps (one student per seed)"
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
-    "members": ("member_counts", "number of teachers", "with {:g} teachers than with {:g}"),
-    "temperature": ("temperatures", "temperature", "at temperature {:g} than at {:g}"),
+    "members": ("member_counts", "number of teachers (one student per seed)", "with {:g} teachers than with {:g}"),
+    "temperature": ("temperatures", "temperature (one student per seed)", "at temperature {:g} than at {:g}"),
 }
 
 
@@ -236,7 +237,7 @@ def steps(preset: Preset) -> Plan:
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
     scores = yield from score_curves(models)
-    payload = {"x": "times the steps", "above": kind}
+    payload = {"x": STEPS, "above": kind}
     return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": payload})
 
 
