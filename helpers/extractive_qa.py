@@ -91,8 +91,10 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
     """Take each example's value at its position, shape B.
 
-    Raises ValueError for another number of them, and on a CPU for a position that has no token or a masked one.
+    Raises ValueError for another number or type of them, and on a CPU for a position that has no token or a masked one.
     """
+    if position_B.dtype != torch.int64:
+        raise ValueError(f"expected positions of type int64, found {position_B.dtype}; convert them by long()")
     if len(values_BxL) != (number := len(position_B)):
         raise ValueError(f"expected a position of each of {len(values_BxL)} examples, found {number}; add them")
     if position_B.device.type != "cpu":  # where to look would wait for the device

@@ -123,6 +123,12 @@ def test_positions_without_a_token_are_refused(place):
             loss(sides, gold, mask)
 
 
+def test_positions_that_are_no_integers_are_refused():
+    sides, gold = (torch.zeros(1, 3),) * 2, (torch.tensor([1.0]),) * 2
+    with pytest.raises(ValueError, match=r"positions of type int64, found torch.float32; convert them by long\(\)"):
+        span_negative_log_likelihood(sides, gold, torch.ones(1, 3))
+
+
 def test_levels_of_a_narrower_student_are_refused():
     with pytest.raises(ValueError, match="project the student's to the teacher's width"):
         level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 8), torch.ones(1, 3))
