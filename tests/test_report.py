@@ -292,8 +292,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "All 3 testable: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
-    summary = f"Main claims, miniature world – **supported**: IMM; **not supported**: A2D. {count}"
+    count = "Of all 3 testable: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
+    summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
@@ -302,7 +302,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     smaller = "**supported, smaller**: +5.0 ± 1.2"
     assert imm.endswith(f"| +9.5 | {smaller} | **too few seeds**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
-    assert f"{findings.WORDS}. {findings.OF_LAB} {CAVEATS}" in after
+    assert f"{findings.WORDS}.\n- {findings.OF_LAB} {CAVEATS[0]}\n- {CAVEATS[1]}" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = f"| Table 1: B beats A | +9.5 | {smaller} | **too few seeds**: +5.0 |"
@@ -429,4 +429,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_docum
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
-    assert "at the [paper's](results/README.md#a2d), five seeds show no gain" in CAVEATS
+    assert "at the [paper's](results/README.md#a2d), with five seeds, it is undecided" in CAVEATS[1]

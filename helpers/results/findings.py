@@ -29,14 +29,14 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "± is a 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero and the paper's "
-    f"number. *{stats.UNTESTED.capitalize()}* was [decided after results]"
+    "- ± is a 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero and the paper's "
+    f"number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
 OF_LAB = "`lab` was sized by test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are points, supported unless marked, of readers that first learned other questions (several domains). EM: "
-    f"exact match, where not gained. *{LONGER.capitalize()}* means equal or twice the steps."
+    "Points, supported unless marked. Readers of several domains first learned other questions. EM: exact match, where "
+    f"not certainly gained; unknown on public corpora. *{LONGER.capitalize()}*: equal or twice the steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -76,17 +76,17 @@ def judge_worlds(papers: Sequence[Any]) -> Findings:
     return findings
 
 
-def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: str) -> list[Path]:
+def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: tuple[str, str]) -> list[Path]:
     """Write README's findings and results/README.md. Returns their paths, none where there are no records.
 
-    ``caveats`` say what limits the papers' main claims, and stand below these.
+    ``caveats`` say what limits the papers' main claims, in preset lab and elsewhere, and stand below these.
     """
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
-    words = f"{WORDS}{state_spared(findings, papers)}. {OF_LAB} {caveats}"
+    words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB} {caveats[0]}\n- {caveats[1]}"
     parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     write_into_readme(BEGIN, f"\n{text}\n", END)
@@ -182,7 +182,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
             readers = {other.claim.below for same, other in by_world[world] if same.artefact == record.artefact}
             reader = f" with {verdict.claim.below}" * (len(readers) > 1)
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
-    texts = [f"**{outcome}**: {', '.join(names)}" for outcome, names in methods.items() if names]
+    texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
     tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
     failed = [verdict for _, verdict in tested if verdict.outcome == stats.FAILED]
@@ -194,7 +194,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
     count += f", {len(failed)} {stats.FAILED}" * bool(failed)
-    return f"Main claims, {world} – {'; '.join(texts)}. All {len(tested)} testable: {count}."
+    return f"Main claims in the {world}: {', '.join(texts)}. Of all {len(tested)} testable: {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
