@@ -112,6 +112,6 @@ ADVICE = (
 )
 CAVEATS = (  # which a test holds against the records
     "A2D there is undecided without its sixth seed.",
-    "RMR is not pretrained. A2D's gain is at a tuned temperature; at the [paper's](results/README.md#a2d), with five "
-    "seeds, it is undecided.",
+    "RMR is a reader without pretraining. A2D's gain with it is undecided with five of its ten seeds. Its temperature "
+    "was tuned; at the [paper's](results/README.md#a2d) the gain is undecided, below zero.",
 )

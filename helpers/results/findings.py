@@ -33,7 +33,10 @@ WORDS = (
     f"number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
-OF_LAB = "`lab` was sized by test scores, which favours *supported*."
+OF_LAB = (
+    "Records of public corpora predate the rule against leaks. `lab` was sized by test scores, which favours "
+    "*supported*."
+)
 ADVICE_WORDS = (
     "Points, supported unless marked. Readers of several domains first learned other questions. EM: exact match, where "
     f"not certainly gained; unknown on public corpora. *{LONGER.capitalize()}*: equal or twice the steps."
@@ -240,14 +243,14 @@ def recommend(
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
     The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
-    nothing, and what is not tested anywhere has no line.
+    nothing, nor do those whose regime cannot test the paper's claims.
     """
     current = {
         world: [
             (record, verdicts)
             for paper in papers
             for record, verdicts in by_paper[paper.key]
-            if not report.state_earlier_settings(record, paper)
+            if not (record.untested or report.state_earlier_settings(record, paper))
         ]
         for world, by_paper in findings.items()
     }
@@ -263,7 +266,7 @@ def recommend(
         line[LONGER] = state_gains(longer, in_readme)
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
-        elif outcomes - {stats.UNTESTED}:
+        elif pairs:
             others.append(line)
     return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
 
