@@ -601,7 +601,7 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
         for ax, (name, points) in zip(panels, curves.items(), strict=True):
             table = pd.DataFrame.from_dict(points, orient="index")
             if name == "loss" and len(table.columns) > 1:
-                low, high, name = table.min(), table.max(), "loss term: 0 at its lowest mean, 1 at its highest"
+                low, high, name = table.min(), table.max(), "loss term, lowest to highest"
                 table = (table - low) / (high - low).replace(0, 1)
                 table.columns = [f"{term} ({low[term]:.3g} to {high[term]:.3g})" for term in table]
             elif len(table.columns) > 1:
