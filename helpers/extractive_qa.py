@@ -84,26 +84,17 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
     ``student`` are logits (B×L each), ``gold`` positions (B each).
     """
-    pairs = zip(student, gold, strict=True)
-    return -sum(take(log_probabilities(logits, mask_BxL), position_B) for logits, position_B in pairs)
+    return -sum(take(log_probabilities(logits, mask_BxL), gold_B) for logits, gold_B in zip(student, gold, strict=True))
 
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
-    """Take each example's value at its position, shape B.
-
-    Raises ValueError for another number or type of them, and on a CPU for a position that has no token or a masked one.
-    """
-    if position_B.dtype != torch.int64:
-        raise ValueError(f"expected positions of type int64, found {position_B.dtype}; convert them by long()")
-    if len(values_BxL) != (number := len(position_B)):
-        raise ValueError(f"expected a position of each of {len(values_BxL)} examples, found {number}; add them")
-    if position_B.device.type != "cpu":  # where to look would wait for the device
-        return values_BxL.gather(1, position_B[:, None])[:, 0]
-    place_B = position_B.clamp(0, values_BxL.shape[1] - 1)
-    values_B = values_BxL.gather(1, place_B[:, None])[:, 0]
-    if ((values_B <= LOWEST / 2) | (place_B != position_B)).any():
-        problem = f"expected positions of real tokens, found {position_B.tolist()} of {values_BxL.shape[1]}"
-        raise ValueError(f"{problem}; leave out answers that were cut off")
+    """Take each example's value at its position, shape B. Raises ValueError for positions that are of no real token."""
+    if position_B.dtype != torch.int64 or len(values_BxL) != len(position_B):
+        raise ValueError(f"expected {len(values_BxL)} int64 positions, found {position_B}; give one of each example")
+    is_on_cpu, last = position_B.device.type == "cpu", values_BxL.shape[1] - 1  # a GPU would have to wait
+    values_B = values_BxL.gather(1, (position_B.clamp(0, last) if is_on_cpu else position_B)[:, None])[:, 0]
+    if is_on_cpu and ((values_B <= LOWEST / 2) | (position_B < 0) | (position_B > last)).any():
+        raise ValueError(f"expected positions of real tokens, found {position_B.tolist()}; leave out answers cut off")
     return values_B
 
 

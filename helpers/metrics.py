@@ -76,9 +76,6 @@ def f1(
     SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do not count beside others, and with
     none left an empty prediction scores 1. By 1.1 such an answer is an exact match to itself with an F1 of 0.
     ``normalize`` is `choose_normalizer`'s for the passage.
-
-    >>> f1("", []), f1("", [""]), f1("", [""], no_answer=True)
-    (1.0, 0.0, 1.0)
     """
     predicted = normalize(prediction).split()
     best = 0.0

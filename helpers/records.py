@@ -114,9 +114,7 @@ class Record(Strict):
     average: bool = optional(True)  # whether a mean over the columns is meaningful
     baselines: list[Name] = optional([])  # methods that others are compared with; the first in the figure
     compared_with: dict[Name, Name] = optional({})  # by method its baseline in the figure, where that is not the first
-    untaught: Name | None = optional(
-        None
-    )  # one reader without a teacher: what is taught, or an ensemble, and below it failed
+    untaught: Name | None = optional(None)  # one reader without a teacher: a baseline below it has failed
     claims: list[Claim] = optional([])
     untested: str = optional("")  # what the regime lacks to test the claims
     scores: list[Score] = []
