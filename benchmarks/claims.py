@@ -82,7 +82,7 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/figure4": lambda record: {"baselines": kinds(record)},
     "a2d/members": lambda record: differences(record, a2d.VARIED["members"][1]),
     "a2d/temperatures": lambda record: differences(record, a2d.VARIED["temperature"][1]),
-    "a2d/steps": lambda record: differences(record, a2d.STEPS),
+    "a2d/steps": lambda record: differences(record, a2d.TIMES_THE_STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

@@ -191,7 +191,7 @@ def test_the_page_begins_with_a_summary(results):
         assert f">{cell}</td>" in summary
     counts = summary.partition("by verdict</caption>")[2].partition("</table>")[0].split("<tr")[1:]
     assert [re.findall(r"<t[hd]>(.*?)</t[hd]>", line) for line in counts] == [
-        ["", "supported, smaller", "refuted", "too few seeds", report.NO_NUMBER],
+        ["", "supported, smaller", "refuted", "too few seeds", report.WITHOUT_NUMBER],
         ["IMM", "1", "1", "", "1"],
         ["A2D", "", "", "2", "1"],
         ["all", "1", "1", "2", "2"],

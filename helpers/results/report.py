@@ -61,7 +61,7 @@ FIRST_REACH = 4  # times the end of the first claim's interval, or the paper's d
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
-NO_NUMBER = f"{stats.NO_NUMBER}, any verdict"
+WITHOUT_NUMBER = f"{stats.NO_NUMBER}, any verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
@@ -575,12 +575,12 @@ def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     counts = {}
     for paper, judged in sections:
         if pairs := paper_verdicts(judged):
-            words = (NO_NUMBER if verdict.printed is None else name_outcome(verdict) for _, verdict in pairs)
+            words = (WITHOUT_NUMBER if verdict.printed is None else name_outcome(verdict) for _, verdict in pairs)
             counts[paper.method] = Counter(words)
     if not counts:
         return ""
     frame = pd.DataFrame.from_dict(counts, orient="index").fillna(0).astype(int)
-    order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, NO_NUMBER]
+    order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
     frame = frame[sorted(frame, key=order.index)]
     frame.loc["all"] = frame.sum()
     return add_caption(frame.replace(0, "").to_html(border=0), "claims of the papers, by verdict")

@@ -37,7 +37,7 @@ from helpers.task import Plan
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
 PAPER_TEMPERATURE = 2  # section 4.2
-STEPS = "times the steps (one student per seed)"
+TIMES_THE_STEPS = "times the steps (one student per seed)"
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
     "members": ("member_counts", "number of teachers (one student per seed)", "with {:g} teachers than with {:g}"),
     "temperature": ("temperatures", "temperature (one student per seed)", "at temperature {:g} than at {:g}"),
@@ -237,7 +237,7 @@ def steps(preset: Preset) -> Plan:
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
     scores = yield from score_curves(models)
-    payload = {"x": STEPS, "above": kind}
+    payload = {"x": TIMES_THE_STEPS, "above": kind}
     return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": payload})
 
 
