@@ -381,7 +381,7 @@ class Session:
         return record
 
 
-def add_seeds(record: records.Record, later: records.Record, elsewhere: Collection[str] = ()) -> records.Record:
+def add_seeds(record: records.Record, later: records.Record, elsewhere: Collection[str]) -> records.Record:
     """Return a record with the seeds of a later run added, whose claims it takes; notes that differ name their seeds.
 
     Raises RecordError where the two are not of the same settings, or share a seed. Sections ``elsewhere``, of other

@@ -92,17 +92,12 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: tupl
     words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB} {caveats[0]}\n- {caveats[1]}"
     parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
-    write_into_readme(BEGIN, f"\n{text}\n", END)
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
     write_whole(overview, describe_results(findings, papers))
     write_whole(picture, figures.content(draw_headlines(headlines), "svg"))
     return [README, overview, picture]
-
-
-def write_into_readme(begin: str, text: str, end: str) -> None:
-    """Replace the text between two marks in README."""
-    before, _, rest = README.read_text(encoding="utf-8").partition(begin)
-    write_whole(README, before + begin + text + end + rest.partition(end)[2])
 
 
 def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:

@@ -158,7 +158,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         row |= {"verdict": word.capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, ""), "limit": "", "p": ""}
         if word == SAME:
             row["kind"] = VERDICT_KINDS[stats.UNDECIDED]
-        elif verdict.p is not None and not has_few(verdict):
+        elif verdict.p is not None and word != TOO_FEW_SEEDS:
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
             row["verdict"] += f" (size: p {state_p(verdict.p_size)})"
