@@ -86,8 +86,6 @@ def draw_record(record: Record) -> Picture | None:
     if not (record.baselines if record.kind == "table" else record.scores or record.payload):
         return None
     with plain_style():
-        if record.baselines and record.kind != "bars":
-            return gains(record.by_metric()[0])
         whole = record.kind == "scatter" or not record.scores
         return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
@@ -378,11 +376,11 @@ def estimate_curves(
     lines: dict[tuple[str, str], dict[float | None, Estimate]] = {}
     for method, column in product(methods, record.columns):
         line = lines.setdefault((method, column), {})
-        for name, x in sorted(rows, key=lambda place: place[1] or 0.0):
-            terms = [(1, rows[name, x], [column])]
+        for x in sorted((x for name, x in rows if name == method), key=lambda x: x or 0.0):
+            terms = [(1, rows[method, x], [column])]
             if base := find_base(rows, method, x, above):
                 terms.append((-1, rows[base], [column]))
-            if name == method and (estimate := stats.estimate(record, terms)):
+            if estimate := stats.estimate(record, terms):
                 line[x] = estimate
     return lines
 
@@ -666,6 +664,7 @@ def join_pieces(pieces: Sequence[str]) -> dict[int, str]:
 
 
 DRAWINGS = {
+    "table": gains,
     "bars": bars,
     "curve": curves,
     "scatter": scatter,

@@ -183,15 +183,15 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
     tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
-    failed = [verdict for _, verdict in tested if verdict.outcome == stats.FAILED]
-    counts = Counter(shorten_outcome(verdict.outcome) for _, verdict in tested if verdict not in failed)
+    outcomes = [verdict.outcome for _, verdict in tested]
+    counts = Counter(outcome if outcome == stats.FAILED else shorten_outcome(outcome) for outcome in outcomes)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
     named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
     of_papers = Counter(record.label.partition(",")[0] for record, verdict in tested if verdict.outcome in SUCCESSES)
     spread = f" ({', '.join(f'{method} {number}' for method, number in of_papers.most_common())})" * bool(of_papers)
     words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
+    words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    count += f", {len(failed)} {stats.FAILED}" * bool(failed)
     return f"Main claims in the {world}: {', '.join(texts)}. Of all {len(tested)} testable: {count}."
 
 
