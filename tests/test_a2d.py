@@ -26,7 +26,7 @@ ROWS = tuple(algorithm.ABLATIONS)
 
 
 def small(**changes):
-    return load_preset("smoke", "a2d", **SMALL, **changes)
+    return load_preset("smoke", "a2d", **{**SMALL, **changes})
 
 
 def span(start, end):
@@ -228,6 +228,14 @@ def test_a_row_averages_over_the_students_of_an_ensemble():
     assert students[0].key == algorithm.student_trainings(small(), "RMR", 0)["A2D"].key
     members = algorithm.members_of(students[0])
     assert len({one.seed for one in (*students, *members)}) == 3 + len(members)
+
+
+def test_a_second_kind_has_the_seeds_of_controls():
+    models = algorithm.collect_rows(small(seeds=3, control_seeds=1), ["RMR", "BERT"])
+    assert {row: [*seeds] for row, seeds in models.by_row.items() if row in ("RMR", "BERT + A2D")} == {
+        "RMR": [0, 1, 2],
+        "BERT + A2D": [0],
+    }
 
 
 def test_longer_trainings_and_other_teachers():

@@ -394,7 +394,7 @@ def add_seeds(record: records.Record, later: records.Record, elsewhere: Collecti
     before, after = (pd.json_normalize(one.run.parameters["preset"]).to_dict("records")[0] for one in (record, later))
     for key in [key for key in before if key in after]:
         section = key.partition(".")[0]
-        if before[key] != after[key] and section not in ("seeds", "engine", *elsewhere):
+        if before[key] != after[key] and section not in ("seeds", "control_seeds", "engine", *elsewhere):
             problem = f"{key} is {before[key]!r} in the record; expected {after[key]!r}"
             raise records.RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
     notes = [note for note in later.notes if note not in record.notes]

@@ -1,6 +1,6 @@
 """The trainings of an ensemble and of its students (Hu et al. 2018, section 3.4)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -185,13 +185,16 @@ def list_ablations(preset: Preset) -> list[str]:
     return [row for row in ABLATIONS if row != STAGED_WHOLE or preset.control_seeds]
 
 
-def collect_rows(preset: Preset, kinds: Iterable[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
+def collect_rows(preset: Preset, kinds: Sequence[Kind], rows: Iterable[str] = ("A2D",), each: int = 1) -> Models:
     """Return the readers of a table's rows with every seed: each member by itself, the ensemble, and students.
 
-    A row has ``each`` students of an ensemble, which differ in first weights and in the order of questions.
+    Kinds after the first are controls, with at most ``control_seeds`` seeds. A row has ``each`` students of an
+    ensemble, which differ in first weights and in the order of questions.
     """
     models = Models(preset)
     for kind, seed in product(kinds, preset.seed_numbers):
+        if kind != kinds[0] and seed >= preset.control_seeds:
+            continue
         students = student_trainings(preset.for_seed(seed), kind, seed, rows)
         members = members_of(students["A2D"])
         models.add(kind, seed, {member.label: member for member in members})

@@ -175,7 +175,8 @@ def table4(preset: Preset) -> Plan:
     """Make Table 4: how long ensemble and student take for at most 200 test questions, in turns, and their sizes."""
     models, scores = collect_rows(preset, list_kinds(preset)), []
     yield [reader for *_, readers in models for reader in readers]
-    for kind, seed in product(list_kinds(preset), preset.seed_numbers):
+    pairs = [(kind, seed) for kind in list_kinds(preset) for seed in models.by_row[kind]]
+    for kind, seed in pairs:
         readers = {row: models.by_row[row][seed][ALL_DOMAINS] for row in (f"{kind} (E)", f"{kind} + A2D")}
         questions = question_set(preset.for_seed(seed).data, "test")
         questions = questions[:: math.ceil(len(questions) / 200)]
