@@ -44,7 +44,7 @@ def redraw(arguments: argparse.Namespace) -> int:
     check_notebooks()
     from helpers import papers, records
     from helpers.notebooks import runner
-    from helpers.papers.advice import ADVICE, CAVEATS
+    from helpers.papers.advice import ADVICE
     from helpers.presets.load import PRESET_NAMES, load_preset
     from helpers.results import findings
 
@@ -55,7 +55,7 @@ def redraw(arguments: argparse.Namespace) -> int:
         choice = f"give --preset {' or '.join(map(repr, others))}" if others else "run its notebooks first"
         raise records.RecordError(f"no records of preset {run_name!r}; {choice}")
     if any(run_name in presets for presets in findings.WORLDS.values()) and paths.results("") == paths.published(""):
-        findings.update_documents(papers.list_papers(), ADVICE, CAVEATS)
+        findings.update_documents(papers.list_papers(), ADVICE)
     parameters = {"preset": preset} if preset in PRESET_NAMES or run_name != preset else {"results": run_name}
     return runner.run_notebooks([runner.REPORT], parameters, force=True)
 

@@ -12,7 +12,7 @@ from record_files import claimed, every_kind, record
 
 from helpers import papers, paths, records
 from helpers.errors import UserError
-from helpers.papers.advice import ADVICE, CAVEATS, Advice
+from helpers.papers.advice import ADVICE, Advice
 from helpers.records import Claim, write
 from helpers.results import figures, findings, report, stats
 
@@ -33,6 +33,7 @@ def card(key, *names, reference=""):
     return SimpleNamespace(key=key, exhibits=exhibits, **more)
 
 
+A2D, _ = papers.find_paper("06_a2d_main")
 CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https://example.org/?a&b"), card("a2d")]
 
 
@@ -278,7 +279,7 @@ def test_a_difference_of_two_tables_of_a_paper_counts_once():
 def update(monkeypatch, tmp_path, before):
     monkeypatch.setattr(findings, "README", tmp_path / "README.md")
     findings.README.write_text(before)
-    return findings.update_documents(papers.list_papers(), ADVICE, CAVEATS), findings.README.read_text()
+    return findings.update_documents(papers.list_papers(), ADVICE), findings.README.read_text()
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -302,7 +303,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     smaller = "**supported, smaller**: +5.0 ± 1.2"
     assert imm.endswith(f"| +9.5 | {smaller} | **too few seeds**: +5.0 (lab) |")
     assert a2d.endswith("| **refuted**: -5.0 ± 1.2 | – |")
-    assert f"{findings.WORDS}.\n- {findings.OF_LAB} {CAVEATS[0]}\n- {CAVEATS[1]}" in after
+    assert f"{findings.WORDS}.\n- {findings.OF_LAB}\n- {A2D.caveat}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = f"| Table 1: B beats A | +9.5 | {smaller} | **too few seeds**: +5.0 |"
@@ -430,4 +431,4 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_docum
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
     (at_paper,) = (verdict for verdict in at_2 if verdict.claim.above == "RMR + A2D, 2")
-    assert at_paper.estimate.mean < 0 and "at the [paper's](results/README.md#a2d) the gain is undecided" in CAVEATS[1]
+    assert at_paper.estimate.mean < 0 and "at the [paper's](results/README.md#a2d) the gain is undecided" in A2D.caveat

@@ -50,7 +50,8 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, ``limits`` the rows of our controls that limit it, ``remark`` tells what its results depend on.
+    test it, ``limits`` the rows of our controls that limit it, ``caveat`` says in README what else does, ``remark``
+    tells what its results depend on.
     ``settings`` are the preset's sections for the paper's methods (papers may share one), ``examples`` those with its
     examples.
     """
@@ -60,6 +61,7 @@ class Paper:
     method: str
     reference: str = ""
     claim: str = ""
+    caveat: str = ""
     remark: str = ""
     headlines: tuple[str, ...] = ("table1",)
     limits: tuple[tuple[str, str], ...] = ()  # exhibit, row

@@ -110,8 +110,3 @@ ADVICE = (
         ("QA+MCC+SC", "QA", "all questions"),
     ),
 )
-CAVEATS = (  # which a test holds against the records
-    "A2D there is undecided without its sixth seed.",
-    "RMR is a reader without pretraining. A2D's gain with it is undecided with five of its ten seeds. Its temperature "
-    "was tuned; at the [paper's](results/README.md#a2d) the gain is undecided, below zero.",
-)

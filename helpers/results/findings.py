@@ -79,17 +79,15 @@ def judge_worlds(papers: Sequence[Any]) -> Findings:
     return findings
 
 
-def update_documents(papers: Sequence[Any], advice: Sequence[Any], caveats: tuple[str, str]) -> list[Path]:
-    """Write README's findings and results/README.md. Returns their paths, none where there are no records.
-
-    ``caveats`` say what limits the papers' main claims, in preset lab and elsewhere, and stand below these.
-    """
+def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]:
+    """Write README's findings and results/README.md. Returns their paths, none where there are no records."""
     findings = judge_worlds(papers)
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
-    words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB} {caveats[0]}\n- {caveats[1]}"
+    words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB}"
+    words += "".join(f"\n- {paper.caveat}" for paper in papers if paper.caveat)
     parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts))
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
