@@ -106,7 +106,7 @@ def hrkd_facts(preset):
 
 
 def mtdnn_kd_facts(preset):
-    """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model?"""
+    """Does the multi-task phase hold, is it worth it, and do ensembles know more than one model, and than labels?"""
     taught, facts = mtdnn_kd_algorithm.list_taught(preset), {}
     alone = preset.changed("mtdnn_kd", taught=[])  # these facts need no student
     rows = yield {seed: mtdnn_kd_algorithm.distil(alone.for_seed(seed), seed) for seed in range(preset.seeds)}
@@ -124,6 +124,13 @@ def mtdnn_kd_facts(preset):
         values = read_predictions(predicted)
         scores = [main_score(score_task(predicted.preset, task, "valid", of_task)) for task, of_task in values.items()]
         facts[f"{row}, taught tasks, draw {seed}"] = mean(scores)
+    targets = yield from mtdnn_kd_tables.predict_rows(models, [mtdnn_kd_algorithm.ENSEMBLE], "train")
+    for (_, seed), predicted in targets.items():
+        right = {}
+        for task, probabilities in read_predictions(predicted).items():
+            labels = [example.label for example in examples_of(predicted.preset, task, "train")]
+            right[task] = float(probabilities[range(len(labels)), labels].mean())
+        facts[f"teachers' probability of right labels of training texts, draw {seed}"] = right
     return facts
 
 
