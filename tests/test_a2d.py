@@ -236,6 +236,8 @@ def test_a_second_kind_has_the_seeds_of_controls():
         "RMR": [0, 1, 2],
         "BERT + A2D": [0],
     }
+    later = {"seeds": 3, "control_seeds": 1, "engine.first_seed": 1}
+    assert algorithm.list_kinds(small(**later)) == ["RMR"], "claims and baselines are of rows with scores"
 
 
 def test_longer_trainings_and_other_teachers():

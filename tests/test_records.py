@@ -19,7 +19,7 @@ from helpers.notebooks.session import Session
 from helpers.papers import printed_gap, read_printed
 from helpers.presets.load import load_preset
 from helpers.presets.schema import Preset
-from helpers.records import RecordError, Score, make_scores, read, read_all, write
+from helpers.records import Claim, RecordError, Score, make_scores, read, read_all, write
 
 pytestmark = pytest.mark.usefixtures("results")
 
@@ -81,7 +81,19 @@ def test_later_seeds_are_added_to_the_record_that_is_there():
     assert [(run.parameters["preset"]["seeds"], run.dirty) for run in both.later_runs] == [(3, first.run.dirty)]
     assert both.notes == [*first.notes, "seeds 2 to 4: 3 seeds"]
     assert contradictions(both) == []
+    assert save_seeds(2, 5) == both, "a run that was stopped behind it goes on"
     assert save_seeds(5, 9, **{"engine.max_seeds": 1}).seeds == [0, 1, 2, 3, 4, 5]
+
+
+def test_later_seeds_without_controls_leave_the_claims_about_these():
+    def save(first, *rows):
+        preset = load_preset("smoke", "imm", seeds=first + 1, **{"engine.first_seed": first})
+        scores = [Score(method=row, column="news", seed=s, value=1.0) for row in rows for s in preset.seed_numbers]
+        claims = [Claim(text=f"A beats {row}", above="A", below=row) for row in rows[1:]]
+        return Session(preset, {}, "smoke").save("imm/table1", scores=scores, claims=claims)
+
+    save(0, "A", "B", "control")
+    assert [claim.below for claim in save(1, "A", "B").claims] == ["B", "control"]
 
 
 def test_a_figure_of_a_tables_record_adds_the_later_seeds_alone():

@@ -372,7 +372,7 @@ class Session:
             _public({**parameters, "preset": settings}), self.started, self.code, training_seconds, **sources
         )
         record = records.Record(artefact=artefact, preset=self.run_name, run=run, **facts | parts)
-        if first and record.scores:
+        if first:
             place = paths.record(self.run_name, artefact)
             stored = next(iter(paths.find_results(self.run_name, f"{artefact}.json")), place)
             elsewhere = {section for other in papers.list_papers() for section in other.settings} - {*paper.settings}
@@ -384,9 +384,12 @@ class Session:
 def add_seeds(record: records.Record, later: records.Record, elsewhere: Collection[str]) -> records.Record:
     """Return a record with the seeds of a later run added, whose claims it takes; notes that differ name their seeds.
 
-    Raises RecordError where the two are not of the same settings, or share a seed. Sections ``elsewhere``, of other
-    papers, do not count.
+    Claims about controls of which the later run has no seeds stay. A record that has the later scores already, or whose
+    exhibit has none, stays as it is. Raises RecordError where the two are not of the same settings, or share a seed.
+    Sections ``elsewhere``, of other papers, do not count.
     """
+    if later.scores == [score for score in record.scores if score.seed in later.seeds]:
+        return record
     place = f"{record.preset}/{record.artefact}"
     if both := {*record.seeds} & {*later.seeds}:
         problem = f"it has seed {min(both)} already; set engine.first_seed to {max(record.seeds) + 1}"
@@ -398,11 +401,12 @@ def add_seeds(record: records.Record, later: records.Record, elsewhere: Collecti
             problem = f"{key} is {before[key]!r} in the record; expected {after[key]!r}"
             raise records.RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
     notes = [note for note in later.notes if note not in record.notes]
+    others = [claim for claim in record.claims if not {claim.above, claim.below} <= {*later.rows}]
     added = f"seeds {later.seeds[0]} to {later.seeds[-1]}"
     return record.model_copy(
         update={
             "scores": [*record.scores, *later.scores],
-            "claims": later.claims,
+            "claims": [*later.claims, *others],
             "untaught": later.untaught,
             "passages": {},  # of seeds that are not all
             "draws": record.draws | later.draws,

@@ -416,9 +416,14 @@ class Preset(Settings):
             raise ValueError(f"engine.first_seed: expected at most {self.seeds - 1}; lower it, or set engine.max_seeds")
         return self
 
+    @property
+    def has_controls(self) -> bool:
+        """Whether controls have any of the seeds that a run trains."""
+        return self.control_seeds > self.engine.first_seed
+
     def for_controls(self) -> Self | None:
         """Return the preset with at most ``control_seeds`` seeds; None where these leave none to train."""
-        if self.control_seeds <= self.engine.first_seed:
+        if not self.has_controls:
             return None
         return self.model_copy(update={"seeds": min(self.seeds, self.control_seeds)})
 

@@ -174,10 +174,10 @@ def vary_ensembles(preset: Preset, kind: Kind, key: str, values: Iterable[float]
 
 
 def list_kinds(preset: Preset) -> list[Kind]:
-    """List the kinds of readers: RMR, and BERT as a control unless ``control_seeds`` is 0; BERT without RMR."""
+    """List the kinds of readers: RMR, and BERT where controls have seeds; BERT without RMR."""
     if not preset.a2d.rmr:
         return ["BERT"]
-    return ["RMR", "BERT"] if preset.control_seeds else ["RMR"]
+    return ["RMR", "BERT"] if preset.has_controls else ["RMR"]
 
 
 def list_ablations(preset: Preset) -> list[str]:

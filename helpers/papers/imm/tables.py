@@ -117,7 +117,7 @@ def figure3(preset: Preset) -> Plan:
     Readers that are accepted for their validation score cannot get worse there; only the test questions tell.
     """
     names, most = list(preset.data.domains), preset.imm.figure3_max_rounds
-    shown = ("IMM", UNTAUGHT) if preset.control_seeds else ("IMM",)
+    shown = ("IMM", UNTAUGHT) if preset.has_controls else ("IMM",)
     variants = {row: preset.imm.model_copy(update=VARIANTS[row]) for row in shown}
     models, histories = yield from train_methods(preset, most, TABLE1_ROWS, variants, {UNTAUGHT})
     readers = {
