@@ -35,6 +35,8 @@ from helpers.results import stats
 
 NOTEBOOKS = sorted(paths.NOTEBOOKS.glob("*.ipynb"))
 GOLDEN = Path(__file__).parent / "golden"
+ADDING = ("02_imm_main", "10_hrkd_main", "13_mtdnn_kd_main", "15_mtdnn_main")  # which show readers of a seed
+ADDED = ("imm/table1.json", "hrkd/table3.json", "mtdnn_kd/table2.json", "mtdnn/table1.json")
 
 
 @pytest.mark.slow
@@ -92,6 +94,18 @@ def test_smoke_gives_the_golden_records(smoke):
                 score.pop("value")
             facts["payload"] = sorted(facts.get("payload") or ())
         assert written[name] == expected, name
+
+
+@pytest.mark.slow
+def test_notebooks_add_a_seed_to_the_records(smoke, tmp_path, monkeypatch):
+    shutil.copytree(smoke, tmp_path / "smoke")
+    monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
+    more = {"preset": "smoke", "engine.first_seed": 1, "engine.max_seeds": 1}
+    assert runner.run_notebooks([*ADDING], more) == 0
+    before, after = (
+        {name: len(records.read(folder / name).seeds) for name in ADDED} for folder in (smoke, tmp_path / "smoke")
+    )
+    assert after == {name: number + 1 for name, number in before.items()}
 
 
 @pytest.mark.slow

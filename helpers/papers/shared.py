@@ -46,9 +46,10 @@ class Models:
             for seed, models in seeds.items():
                 yield from ((row, domain, seed, members) for domain, members in models.items())
 
-    def first(self, row: str, seed: int) -> Training:
-        """Return a row's first model: the only one where its domains share one."""
-        return next(iter(self.by_row[row][seed].values()))[0]
+    def first(self, row: str, seed: int | None = None) -> Training:
+        """Return a row's first model, of the first seed or of another: the only one where its domains share one."""
+        seeds = self.by_row[row]
+        return next(iter(seeds[min(seeds) if seed is None else seed].values()))[0]
 
     def trainings(self, row: str, seed: int) -> list[Training]:
         """List the trainings that one seed of a row needs if it is trained by itself."""

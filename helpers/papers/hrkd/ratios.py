@@ -68,9 +68,7 @@ def table5(preset: Preset) -> Plan:
         for column, of_domains in {"ratios": ratios, "shares of levels": flat_shares}.items():
             gaps = average_gaps(of_domains, labels).items()
             scores += [Score(method=row, column=column, seed=seed, value=100 * gap) for row, gap in gaps]
-    parts = show_place(
-        models.first(OURS, preset.engine.first_seed), "table5", len(preset.reviews.domains) - 1, *values[0]
-    )
+    parts = show_place(models.first(OURS), "table5", len(preset.reviews.domains) - 1, *values[0])
     note = "numbers: how far two domains' ratios, or shares of levels, are apart, over all test texts"
     return {**parts, "scores": scores, "claims": state_claims() if scores else [], "notes": [*parts["notes"], note]}
 
@@ -93,7 +91,7 @@ def read_ratios(table: str) -> pd.DataFrame:
 
 def table6(preset: Preset) -> Plan:
     """Make Table 6: ratios of texts, half of them with one label."""
-    student = (yield from algorithm.train(preset, "reviews", (OURS,))).first(OURS, preset.engine.first_seed)
+    student = (yield from algorithm.train(preset, "reviews", (OURS,))).first(OURS)
     return show_place(student, "table6", (len(preset.reviews.domains) + 1) // 2, *compute_ratios(student))
 
 

@@ -83,9 +83,7 @@ def state_steps(models: Models) -> list[str]:
     """State the steps on all tasks of the students with and without texts that have no label, where there are both."""
     if UNLABELLED not in models.by_row:
         return []
-    steps = {
-        row: models.first(row, models.preset.engine.first_seed).start.result()["steps"] for row in (STUDENT, UNLABELLED)
-    }
+    steps = {row: models.first(row).start.result()["steps"] for row in (STUDENT, UNLABELLED)}
     return [f"steps on all tasks: {', '.join(f'{row} {number:,}' for row, number in steps.items())}"]
 
 

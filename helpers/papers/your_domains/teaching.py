@@ -170,7 +170,7 @@ def score_teacher(preset: Preset) -> Plan:
 def state_teaching(models: Models) -> list[str]:
     """State the teachers, what became of their probability, and the questions without answers."""
     preset = models.preset
-    training = models.first(TAUGHT, preset.engine.first_seed)
+    training = models.first(TAUGHT)
     results = [outputs.result() for outputs in training.teacher.outputs]
     windows, cut = (sum(result[key] for result in results) for key in ("windows", "cut"))
     dropped = sum(result["dropped"] * result["windows"] for result in results) / windows
