@@ -68,7 +68,7 @@ def imm_steps(preset, rows=("Single", "IMM")):
 def score_imm(preset, rows):
     """Train rows of Table 1. Returns the models, and F1 on test questions by row: of each draw, a list of domains."""
     models, _ = yield from imm_algorithm.train_methods(preset, preset.imm.max_rounds, rows)
-    table = yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})
+    table = yield from shared.answer_table(models)
     f1 = {row: [[] for _ in range(preset.seeds)] for row in models.by_row}
     for score in table["scores"]:
         f1[score.method][score.seed].append(score.value)

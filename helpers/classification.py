@@ -294,9 +294,7 @@ class Tasks:
         return self.splits.get(task, ("train",))
 
     def steps(self, preset: Preset, optim: TrainingSettings, exact: bool = True) -> int:
-        """Count the steps, without ``exact`` as if each question were one window."""
-        if exact:
-            return len(self.batches(preset, optim, 0))
+        """Estimate the steps as if each question were one window; their exact number depends on the seed."""
         splits = {task: self._splits_of(task) for task in self.names}
         sizes = {task: sum(len(examples_of(preset, task, split)) for split in splits[task]) for task in splits}
         shares = {task: self.probs[task] / self.probs[self.names[0]] * sizes[self.names[0]] for task in self.probs}

@@ -201,7 +201,7 @@ def _do_all(schedule: Schedule, settings: EngineSettings) -> dict[str, Exception
             suspects = [task for task in ready if task.key in suspected]
             ready = [task for task in ready if task.key not in suspected] or ([] if running else suspects[:1])
             at_once, room = len(running) + len(ready) + len(suspects), count_slots(settings) if ready else 1
-            for task in ready[: room - len(running)]:
+            for task in ready[: max(0, room - len(running))]:
                 progress.begin(task)
                 running[submit(settings, task, min(room, at_once))] = task
             if not running:

@@ -67,7 +67,7 @@ def trainings() -> Path:
 
 
 def record(run_name: str, artefact: str, suffix: str = "json") -> Path:
-    """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is ``png`` or ``svg``."""
+    """The result record of an artefact such as ``imm/table1``, or its drawing: ``suffix`` is then ``svg``."""
     return results(run_name) / f"{artefact}.{suffix}"
 
 

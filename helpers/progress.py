@@ -83,7 +83,7 @@ class Progress:
             if done - first >= FEWEST_STEPS:
                 speeds.append((done - first) / seconds)
             left[key] = steps - done if steps else self.estimate_steps(task)
-        both = [(self.exact[key], self.estimates[key]) for key in self.exact if self.estimates.get(key)]
+        both = [(self.exact[key], self.estimates[key]) for key in [*self.exact] if self.estimates.get(key)]
         scale = sum(exact for exact, _ in both) / sum(estimate for _, estimate in both) if both else 1.0
         left = {key: steps if key in self.exact else steps * scale for key, steps in left.items()}
         if not speeds or not any(left.values()):

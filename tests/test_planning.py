@@ -57,3 +57,8 @@ def test_windows_are_estimated_from_what_the_preset_states(results):
     trainings = [task for task in schedule.tasks.values() if isinstance(task, planning.Training)]
     windows = {planning.count_windows(training) for training in trainings}
     assert len(trainings) == 13 and all(1_700_000 < number < 1_760_000 for number in windows)
+
+
+def test_a_plan_tells_what_a_preset_leaves_out(results, capsys):
+    assert cli.main(["run", "--preset", "lab", "--list", "10"]) == 0
+    assert "10_hrkd_main: left out, as the preset has no texts for it\n" in capsys.readouterr().out

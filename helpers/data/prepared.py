@@ -73,7 +73,7 @@ def write_prepared(place: Path, prepared: Prepared) -> None:
 
 
 def read(place: Path) -> Prepared:
-    """Read what `write` wrote."""
+    """Read what `write_prepared` wrote."""
     texts, parts = [], {}
     with gzip.open(place, "rt", encoding="ascii") as file:
         rest = json.loads(next(file))

@@ -49,6 +49,12 @@ class Job(NamedTuple):
         return papers.find_paper(self.notebook)[1]
 
     @property
+    def left_out(self) -> str:
+        """Why the preset has nothing for the notebook; "" where it has."""
+        reason = self.card.left_out(self.preset)
+        return reason and f"left out, as {reason}"
+
+    @property
     def output(self) -> Path:
         """The executed notebook."""
         return paths.notebooks(self.run_name) / f"{self.notebook}.ipynb"
@@ -71,7 +77,7 @@ class Job(NamedTuple):
 
     def models(self) -> list[str]:
         """List the names of the models that it keeps; none without a folder for them, or where it is left out."""
-        keeps = self.parameters.get("keep") and not self.card.left_out(self.preset)
+        keeps = self.parameters.get("keep") and not self.left_out
         return list(self.card.keeps(self.preset)) if keeps else []
 
     def is_done(self) -> bool:
@@ -173,8 +179,8 @@ def run_notebooks(names: list[str] | str, parameters: dict[str, object] | None =
     outcomes: dict[str, str] = {}
     jobs = select_jobs([names] if isinstance(names, str) else names, parameters or {})
     for job in jobs:
-        if reason := job.card.left_out(job.preset):
-            outcomes[str(job)] = f"left out, as {reason}"
+        if job.left_out:
+            outcomes[str(job)] = job.left_out
             print(f"{job}: {outcomes[str(job)]}", flush=True)
         elif job.notebook != REPORT and not force and job.is_done():
             outcomes[str(job)] = UNCHANGED
@@ -223,21 +229,22 @@ def list_tasks(names: list[str], parameters: dict[str, object]) -> int:
     Of notebooks whose corpora are not there yet, print what they will cost. Returns 1 if a plan failed, else 0.
     """
     has_failed = False
-    jobs = select_jobs(names, parameters)
+    jobs = [job for job in select_jobs(names, parameters) if job.notebook != REPORT]
+    for job in [job for job in jobs if job.left_out]:
+        print(f"{job}: {job.left_out}")
+    jobs = [job for job in jobs if not job.left_out]
     if any(section.source == "hub" for job in jobs for section in job.folders):
         from helpers.notebooks import planning  # here, because few presets need it
 
-        shown = [job for job in jobs if job.notebook != REPORT and not job.card.left_out(job.preset)]
-        return planning.list_costs(shown)
+        return planning.list_costs(jobs)
     for job in jobs:
-        if job.notebook != REPORT and not job.card.left_out(job.preset):
-            schedule = engine.Schedule({"": job.plan()})
-            left, value = len(schedule.pending), schedule.outcomes.get("")
-            more = ", and what follows from their results" if left else ""
-            state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
-            failed = isinstance(value, Exception)
-            has_failed |= failed
-            print(f"{job}: {describe_error(value) if failed else state}")
+        schedule = engine.Schedule({"": job.plan()})
+        left, value = len(schedule.pending), schedule.outcomes.get("")
+        more = ", and what follows from their results" if left else ""
+        state = f"{len(schedule.tasks) - left} tasks done, {left} left{more}"
+        failed = isinstance(value, Exception)
+        has_failed |= failed
+        print(f"{job}: {describe_error(value) if failed else state}")
     return int(has_failed)
 
 

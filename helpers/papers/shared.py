@@ -210,7 +210,12 @@ def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     return {"scores": f1 + records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")}
 
 
-def answer_table(models: Models, columns: Callable[[str], dict[str, str]]) -> Plan:
+def name_test_set(domain: str) -> dict[str, str]:
+    """Name the column of a domain's own test questions, and their set."""
+    return {domain: f"test/{domain}"}
+
+
+def answer_table(models: Models, columns: Callable[[str], dict[str, str]] = name_test_set) -> Plan:
     """Make parts of a record: F1 of every model on sets of questions; ``columns`` names a domain's by column."""
     cells = {
         (row, column, seed): (members, name)

@@ -162,7 +162,7 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
         authors = paper.name.replace(" et al.", "")
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
-        method = f"**[{paper.method}](results/README.md#{anchor_of_paper(paper)})** ({authors})"
+        method = f"**[{paper.method}](results/README.md#{paper.method.lower()})** ({authors})"
         cells = [f"{method}: {claim}", ", ".join(filter(None, reported))]
         cells += ["<br>".join(state_world(of_world, pairs)) or "–" for of_world in by_world.values()]
         lines.append(f"| {' | '.join(cells)} |")
@@ -324,11 +324,6 @@ def to_markdown(table: pd.DataFrame) -> str:
     """Return a table as Markdown."""
     lines = [list(map(str, table.columns)), ["---"] * len(table.columns), *table.astype(str).values.tolist()]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def anchor_of_paper(paper: Any) -> str:
-    """Return the anchor of a paper's heading on GitHub."""
-    return paper.method.lower()
 
 
 def describe_results(findings: Findings, papers: Sequence[Any]) -> str:

@@ -52,9 +52,6 @@ ALL_DOMAINS = "all domains"
 STAGED, STAGED_WHOLE = "- Joint Training", "- Joint Training, full second stage"  # match the attention first
 # The rows of Table 5, each with the term of Eq. 1 that it leaves out; the last is not in the paper.
 ABLATIONS = {"A2D": "", "- Vanilla KD": "KD", "- ATT": "ATT", "- ANS": "ANS", STAGED: "ATT", STAGED_WHOLE: "ATT"}
-# What the rows leave out, in words.
-LEFT_OUT_TERMS = {"- Vanilla KD": "Vanilla KD", "- ATT": "ATT", "- ANS": "ANS"}
-LEFT_OUT_TERMS |= {STAGED: "Joint Training", STAGED_WHOLE: "Joint Training, full second stage"}
 SMOOTHING = 0.1
 
 

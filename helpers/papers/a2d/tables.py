@@ -15,7 +15,6 @@ from helpers.papers import shared
 from helpers.papers.a2d import FASTER, case
 from helpers.papers.a2d.algorithm import (
     ALL_DOMAINS,
-    LEFT_OUT_TERMS,
     STAGED_WHOLE,
     Kind,
     before_and_after,
@@ -201,7 +200,7 @@ def state_ablations(kind: Kind, parts: Iterable[str], columns: Iterable[str]) ->
         primary = part == "- ANS" and column == columns[-1]  # AddSent, where the paper loses most
         printed = {} if is_control else find_printed("table5", kind, student, row, column)
         flags = {"primary": primary, "control": is_control, **printed}
-        claims.append(state_row_better(student, row, column, without=LEFT_OUT_TERMS[part], **flags))
+        claims.append(state_row_better(student, row, column, without=part.removeprefix("- "), **flags))
     return claims
 
 
@@ -218,7 +217,7 @@ def table5(preset: Preset) -> Plan:
 def figure4(preset: Preset) -> Plan:
     """Make Figure 4: F1 by the question's type, for the reader by itself and the distilled one."""
     kind, *_ = list_kinds(preset)
-    models, student = collect_rows(preset, [kind], list_ablations(preset)), f"{kind} + A2D"
+    models, student = collect_rows(preset, [kind]), f"{kind} + A2D"
     texts = yield from answer_columns(models, ABLATED)
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, score_by_type(preset, texts))

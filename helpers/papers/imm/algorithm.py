@@ -257,7 +257,6 @@ VARIANTS = {
     "-KD2": {"teach_target": False},
     UNTAUGHT: {"teach_multi_domain": False, "teach_target": False},
 }
-LEFT_OUT = {"-SIMI": "SIMI", "-KD1": "KD1", "-KD2": "KD2", UNTAUGHT: "KD1, KD2"}  # the parts, by row
 # Controls that are not in the paper: other distances from the teacher, and single parts of IMM.
 OTHER_DISTANCES = {"all probabilities": {"divergence": "probabilities"}, "raw logits": {"divergence": "logits"}}
 CONTROLS = {

@@ -11,7 +11,6 @@ from helpers import papers
 from helpers.data.load import ADVERSARIAL_SETS, training_questions
 from helpers.papers import shared
 from helpers.papers.imm.algorithm import (
-    LEFT_OUT,
     TABLE1_ROWS,
     UNTAUGHT,
     VARIANTS,
@@ -80,7 +79,7 @@ def f1_table(models: Models, rounds: int) -> Plan:
     compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
     claims = [state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared]
     return {
-        **(yield from shared.answer_table(models, lambda domain: {domain: f"test/{domain}"})),
+        **(yield from shared.answer_table(models)),
         "baselines": list(keys)[:1],
         "claims": claims,
         "notes": make_notes(models, rounds),
@@ -92,7 +91,8 @@ def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
-    return shared.state_better("IMM", row, "beats", on, LEFT_OUT.get(row, ""), printed_for=printed_for, **parts)
+    without = row.removeprefix("-") * row.startswith("-")
+    return shared.state_better("IMM", row, "beats", on, without, printed_for=printed_for, **parts)
 
 
 def make_notes(models: Models, rounds: int) -> list[str]:

@@ -124,11 +124,11 @@ def table3(preset: Preset) -> Plan:
 def tuning(preset: Preset) -> Plan:
     """Make our table of MT-DNN and the student before tuning, after a gentle one and after the paper's.
 
-    None where the preset has no control seeds.
+    Nothing where the preset has no control seeds.
     """
     varied = yield from vary_tuning((yield from train_models(preset)))
     if not varied.by_row:
-        return None
+        return {}
     scores = [
         Score(method=row, column=task, seed=seed, value=main_score(by_metric))
         for row, task, seed, by_metric in (yield from score_tests(varied, varied.by_row))

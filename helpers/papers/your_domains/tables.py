@@ -200,10 +200,7 @@ def learning_curve(preset: Preset) -> Plan:
     methods = " ".join(method for method in select_methods(preset.methods) if method in CURVE)
     few = preset.model_copy(update={"methods": methods})
     models = yield {share: train_readers(few.changed("data", train_share=share)) for share in preset.train_shares}
-    parts = yield {
-        share: shared.answer_table(of_share, lambda domain: {domain: f"test/{domain}"})
-        for share, of_share in models.items()
-    }
+    parts = yield {share: shared.answer_table(of_share) for share, of_share in models.items()}
     f1 = {share: average_columns(of_share) for share, of_share in parts.items()}
     scores = [
         Score(method=row, column=stats.AVERAGE, seed=seed, x=100 * share, value=f1[share][row, seed])
