@@ -28,7 +28,7 @@ class Advice:
     def cost(self, record: Record) -> str:
         """Return the number of trainings, and the time to answer where it is more than a plain model's."""
         time = self.time(record)
-        return self.trainings(record) + f" ({time} × slower)" * bool(time)
+        return self.trainings(record) + f" (answers {time} × slower)" * bool(time)
 
 
 def count_imm_trainings(record: Record) -> str:

@@ -29,17 +29,17 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "- ± is a 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero and the paper's "
-    f"number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
+    "- ±: 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero; *smaller* and *less "
+    f"than half*, against the paper's number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
 OF_LAB = (
-    "Records of public corpora predate the rule against leaks. `lab` was sized by test scores, which favours "
-    "*supported*."
+    "On public corpora [test examples may have been trained on](docs/statistics.md#test-examples-are-not-trained-on). "
+    "`lab` was sized by test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Points, supported unless marked. Readers of several domains first learned other questions. EM: exact match, where "
-    f"not certainly gained; unknown on public corpora. *{LONGER.capitalize()}*: equal or twice the steps."
+    "Supported unless marked. Readers of several domains first learned other questions. EM: exact match, if not "
+    f"certainly gained; unrecorded on public corpora. *{LONGER.capitalize()}*: twice (one domain) or equal steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -190,7 +190,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    return f"Main claims in the {world}: {', '.join(texts)}. Of all {len(tested)} testable: {count}."
+    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} testable claims: {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -256,7 +256,8 @@ def recommend(
         line["instead of"] = figures.readable(each.row[1]).partition(" (")[0]
         line |= {world: state_gains(of_world, in_readme) for world, of_world in by_world.items()}
         longer = find_pairs(chain.from_iterable(current.values()), each.longer[:1], each.longer[1:])
-        line[LONGER] = state_gains(longer, in_readme)
+        seeds, most = (max((len(v.estimate.values) for _, v in some), default=0) for some in (longer, pairs))
+        line[LONGER] = state_gains(longer, in_readme, f"{seeds} seeds" * (seeds < most))
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
         elif pairs:
@@ -274,8 +275,8 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
     ]
 
 
-def state_gains(pairs: Pairs, in_readme: bool) -> str:
-    """State our differences with intervals, and verdicts where they are none of success.
+def state_gains(pairs: Pairs, in_readme: bool, note: str = "") -> str:
+    """State our differences with intervals, and verdicts where they are none of success, with a ``note``.
 
     Each has its record's name behind it. In README it is a link to the record's figure and has no unit.
     """
@@ -283,7 +284,7 @@ def state_gains(pairs: Pairs, in_readme: bool) -> str:
     tables, presets = {report.table_of(record) for record, _ in pairs}, {record.preset for record, _ in pairs}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-        notes = [] if verdict.outcome in SUCCESSES else [verdict.outcome]
+        notes = [note] if verdict.outcome in SUCCESSES else [verdict.outcome, note]
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
             notes.append(name_preset(record) * (len(presets) > 1))
@@ -401,8 +402,8 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             worst = max(failing, key=lambda verdict: report.OUTCOME_WORDS.index(verdict.outcome))
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
-    texts = [f"{', '.join(names)}: {word}" for word, names in methods.items()]
-    return f" (otherwise {'; '.join(texts)})" if texts else ""
+    texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
+    return f" (if tested, at worst: {'; '.join(texts)})" if texts else ""
 
 
 def scores_of(record: Record) -> str:

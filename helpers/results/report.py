@@ -114,7 +114,7 @@ def describe_verdict(record: Record, verdict: Verdict) -> str:
     outcome, printed, ours = state_verdict(record, verdict)
     if verdict.outcome == stats.UNTESTED:
         outcome += f", as {record.untested}"
-    return f"{outcome}: {verdict.claim.text}, {ours}." + (f" The paper reports {printed}." if printed else "")
+    return f"{outcome}: “{verdict.claim.text}”, {ours}." + (f" The paper reports {printed}." if printed else "")
 
 
 def paper_decimals(record: Record) -> int:

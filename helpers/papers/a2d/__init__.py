@@ -16,12 +16,11 @@ PAPER = Paper(
     method="A2D",
     claim="A reader distilled from an ensemble beats one trained alone",
     limits=(("table1", "BERT + A2D"),),
-    caveat="RMR is a reader without pretraining. A2D's gain with it is undecided with five of its ten seeds, and in "
-    "`lab` without its sixth. Its temperature was tuned; at the [paper's](results/README.md#a2d) the gain is "
-    "undecided, below zero.",
+    caveat="RMR is a reader without pretraining. A2D's gain with it is undecided with five of its ten seeds (`lab`: "
+    "without the sixth), and, below zero, at the [paper's temperature](results/README.md#a2d); ours was tuned.",
     remark="In the miniature world the temperature is 8, chosen by validation scores on other draws (elsewhere 2, as "
-    "in the paper). Tables 1 and 2 have the mean of three students per seed, other exhibits one, so their verdicts on "
-    "one difference may differ",
+    "in the paper). Tables 1 and 2 average three students per seed, others have one, so verdicts on one difference may "
+    "differ",
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),
