@@ -1,7 +1,8 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
 Public, each imported when asked for: load_reader, run, metrics, load_preset, fit, TrainingSettings, Training, Teacher,
-single_readers, and the losses below. See help(helpers.fit). Others, such as the guide's, are private by convention.
+single_readers, and the losses below. See help(helpers.fit). Others are private by convention and may change, those in
+the guide too. Unless they are set, importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 
@@ -59,7 +60,7 @@ __version__ = "1.0.0"
 
 PUBLIC = {  # by name: the module, or its function or class, as torch and transformers take seconds to import
     "load_reader": "helpers.answering:load_reader",
-    "run": "helpers.notebooks.runner:run_notebooks",
+    "run": "helpers.notebooks.runner:run",
     "metrics": "helpers.metrics:",
     "load_preset": "helpers.presets.load:load_preset",
     "fit": "helpers.loop:fit",

@@ -30,7 +30,7 @@ def run_command(arguments: argparse.Namespace) -> int:
 
     if arguments.list:
         return runner.list_tasks(arguments.notebooks, parameters)
-    return runner.run_notebooks(arguments.notebooks, parameters, force=arguments.force)
+    return runner.run(arguments.notebooks, parameters, force=arguments.force)
 
 
 def check_notebooks() -> None:
@@ -57,7 +57,7 @@ def redraw(arguments: argparse.Namespace) -> int:
     if any(run_name in presets for presets in findings.WORLDS.values()) and paths.results("") == paths.published(""):
         findings.update_documents(papers.list_papers(), ADVICE)
     parameters = {"preset": preset} if preset in PRESET_NAMES or run_name != preset else {"results": run_name}
-    return runner.run_notebooks([runner.REPORT], parameters, force=True)
+    return runner.run([runner.REPORT], parameters, force=True)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -96,7 +96,7 @@ class TrainedReader:
         logits = predict(self.model, windows, precision=self.precision, batch_size=batch_size)
         if self.by_window:
             logits = ensemble_log_probs(windows, [leave_out_questions(windows, logits)])
-        limits = {"n_best": self.answers.n_best, "max_answer_tokens": self.answers.max_tokens} | limits
+        limits = self.answers.model_dump() | limits
         no_answer = self.unanswerable if no_answer is None else no_answer
         return decode(windows, logits, no_answer=no_answer, **self.calibration, **limits)
 
@@ -129,7 +129,7 @@ class TrainedReader:
         most = 2 * top_k + 10  # spans of a window that the pipeline looked at
         limits = {"n_best": max(PAIRED, most)} if self.by_window else {}
         if max_answer_len is not None:
-            limits["max_answer_tokens"] = max_answer_len
+            limits["max_tokens"] = max_answer_len
         windows = make_windows(examples, self.tokenizer, **self.windows)
         predictions = self._answer_windows(windows, handle_impossible_answer, **limits)
         spans_E = most * np.bincount(windows.example_W, minlength=len(examples))
@@ -255,7 +255,7 @@ def calibrate(preset: Preset, model: nn.Module, domains: Sequence[str]) -> dict[
     windows, precision = windows_of(preset, domains, "valid"), preset.training.precision
     allowed = [preset.data.may_be_unanswerable(name) for name in domains for _ in load(preset.data, name).valid]
     logits = predict(model, windows, precision)
-    limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens, "no_answer": allowed}
+    limits = {**preset.answers.model_dump(), "no_answer": allowed}
     pairs = zip(windows.examples, decode(windows, logits, **limits), allowed, strict=True)
     uncertain = [(example, prediction) for example, prediction, may in pairs if may]
     limit = metrics.best_threshold(*zip(*uncertain, strict=True)) if uncertain else 0.0

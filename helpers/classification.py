@@ -32,7 +32,7 @@ from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, sa
 from helpers.models.multihead import Head, MultiHead, copy_domain, copy_task, load_multihead, new_multihead, set_dropout
 from helpers.pairs import make_choices, make_pairs
 from helpers.presets.schema import DatasetSettings, Preset, TextsSettings, TrainingSettings
-from helpers.sequences import Sequences, tokenise_part
+from helpers.sequences import Sequences, note_unknown
 from helpers.task import Task
 from helpers.training import Model, Outputs, Training, predict
 
@@ -139,11 +139,14 @@ def tokenise_split(settings: DatasetSettings, encoder: str, name: str, split: st
     Besides ``label`` the sequences of a domain have a label ``domain``, the domain's number in the preset.
     """
     loaded, tokenizer = load(settings, name), load_tokenizer(encoder)
-    if isinstance(settings, TextsSettings):
-        sequences = tokenise_part(make_pairs, loaded, split, tokenizer, settings.max_length)
-        return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(name), np.int32))
-    make = make_choices if loaded.kind == "choices" else partial(make_pairs, scores=loaded.kind == "score")
-    return tokenise_part(make, loaded, split, tokenizer, settings.max_length)
+    kind = getattr(loaded, "kind", "labels")  # of a task
+    make = make_choices if kind == "choices" else partial(make_pairs, scores=kind == "score")
+    sequences = make(getattr(loaded, split), tokenizer, settings.max_length)
+    for note in note_unknown(sequences, tokenizer, name) if split == "train" else ():
+        print(note)
+    if not isinstance(settings, TextsSettings):
+        return sequences
+    return sequences.with_labels(domain=np.full(len(sequences), list(settings.domains).index(name), np.int32))
 
 
 # --- predictions ------------------------------------------------------------------------------------------------------

@@ -128,8 +128,12 @@ def distributions(windows: Windows, logits: Logits, temperature: float = 1.0) ->
 
 def ensemble_log_probs(windows: Windows, members: Sequence[Logits]) -> Logits:
     """Return the log of several readers' mean distributions, flat as logits are (Hu et al. 2018, section 3.4)."""
-    means = np.mean([distributions(windows, logits) for logits in members], axis=0)
-    return Logits(*np.log(np.maximum(means, np.finfo(np.float32).tiny)))
+    return finite_log(*np.mean([distributions(windows, logits) for logits in members], axis=0))
+
+
+def finite_log(start: np.ndarray, end: np.ndarray) -> Logits:
+    """Return the log of probabilities, finite also for 0."""
+    return Logits(*(np.log(np.maximum(side, np.finfo(np.float32).tiny)) for side in (start, end)))
 
 
 def answer(
@@ -148,8 +152,7 @@ def answer(
     """
     members = [predict(model, windows, preset.training.precision) for model in models]
     (logits,) = [ensemble_log_probs(windows, members)] if together else members
-    limits = {"n_best": preset.answers.n_best, "max_answer_tokens": preset.answers.max_tokens}
-    return decode(windows, logits, no_answer=no_answer, **calibration, **limits)
+    return decode(windows, logits, no_answer=no_answer, **calibration, **preset.answers.model_dump())
 
 
 # --- logits to answers ----------------------------------------------------------------------------------------------
@@ -199,7 +202,7 @@ def decode(
     logits: Logits,
     *,
     n_best=20,
-    max_answer_tokens=30,
+    max_tokens=30,
     no_answer=False,
     null_threshold=0.0,
     temperature=1.0,
@@ -227,7 +230,7 @@ def decode(
         is_solid = is_real.copy()
         is_solid[is_real] = np.concatenate([np.less(*windows.rows[window].chars.T) for window in rows])
         sides = (np.where(is_solid, side[place], np.float32(-np.inf)) for side in (logits.start, logits.end))
-        scores, firsts, lasts = (values.tolist() for values in best_pairs(*sides, n_best, max_answer_tokens))
+        scores, firsts, lasts = (values.tolist() for values in best_pairs(*sides, n_best, max_tokens))
         for window, *pairs in zip(rows.tolist(), scores, firsts, lasts, strict=True):
             chars, of_question = windows.rows[window].chars.tolist(), spans[windows.example_W[window]]
             for score, first, last in zip(*pairs, strict=True):
@@ -295,8 +298,7 @@ class LabelCheck(Task):
     def settings(self) -> dict:
         return {
             "data": fingerprint_examples(self.preset.data, self.domain),
-            "windows": self.preset.windows.model_dump(),
-            "answers": self.preset.answers.model_dump(),
+            **self.preset.model_dump(include={"windows", "answers"}),
             "vocabulary": vocabulary_fingerprint(self.preset.encoder),
         }
 
@@ -350,8 +352,7 @@ ORDERS = 1000  # apart: the orders of two rounds; the seed makes that of the fir
 def reading_settings(preset: Preset, domains: Iterable[str]) -> dict:
     """Return what a training on questions of some domains depends on besides the questions."""
     return {
-        "windows": preset.windows.model_dump(),
-        "answers": preset.answers.model_dump(),
+        **preset.model_dump(include={"windows", "answers"}),
         "unanswerable": [name for name in domains if preset.data.may_be_unanswerable(name)],
     }
 

@@ -65,15 +65,25 @@ def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
 
 
 def fit(
-    model, batches: Batches, loss: Loss, settings, *, seed: int, validate=None, checkpoint=None, label="", graphs=True
+    model: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    validate: Validate | None = None,
+    checkpoint: Path | None = None,
+    label: str = "",
+    graphs: bool = True,
 ) -> Fitted:
-    """Train ``model`` in place by `TrainingSettings`. Keep the weights with the best score by `Validate`, or the last.
+    """Train ``model`` in place. Keep the weights with the best score by ``validate(model)``, or the last.
 
-    ``loss(output, batch, progress)`` returns named terms that are added up. Progress rises from 0 to 1, and is a tensor
-    in a CUDA graph, so no loss branches on it. ``seed`` decides dropout. The state goes into the file ``checkpoint``
-    every ``settings.checkpoint_minutes``, and a killed training goes on from there to the same weights. With ``graphs``
-    a GPU takes steps as CUDA graphs. Raises UserError where weights are not finite at first, TrainingDiverged where the
-    loss is not, OSError for a checkpoint.
+    The model gets what it takes of a batch, by name. ``loss(output, batch, progress)`` returns named terms to
+    add up. Progress rises from 0 to 1, and is a tensor in a CUDA graph, so no loss branches on it. ``seed`` decides
+    dropout. Returned are ``steps``, ``seconds``, ``losses`` by step, ``best_score`` and the ``history`` of validations:
+    step, score and details. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
+    killed training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises
+    UserError where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
     """
     check_finite_weights(model)
     torch.manual_seed(seed)

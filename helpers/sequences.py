@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from helpers.data.examples import Choice, DataError, Domain, Example, Pair, is_blank
+from helpers.data.examples import Choice, DataError, Example, Pair, is_blank
 from helpers.errors import EncoderError
 
 CHUNK = 2000  # texts tokenised together: what the tokenizer returns is many times larger than its ids
@@ -312,14 +312,6 @@ def note_unknown(sequences: Sequences, tokenizer: PreTrainedTokenizerFast, name:
     if share > 0.5:
         raise EncoderError(f"{note}; use an encoder of the texts' language")
     return [note] if share > 0.05 else []
-
-
-def tokenise_part(make, domain: Domain, part: str, tokenizer: PreTrainedTokenizerFast, max_length: int) -> Sequences:
-    """Tokenise a part of a domain or task by ``make``. Print a note where many tokens of "train" are unknown."""
-    sequences = make(getattr(domain, part), tokenizer, max_length)
-    for note in note_unknown(sequences, tokenizer, domain.name) if part == "train" else ():
-        print(note)
-    return sequences
 
 
 def _backend(tokenizer: PreTrainedTokenizerFast):

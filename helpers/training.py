@@ -103,9 +103,10 @@ class Teacher(Protocol):
 class Training(Task):
     """The training of a ``model`` on ``data`` by a ``loss``, taught by a ``teacher``, from the model of ``start``.
 
-    Its fields are all that the result depends on. ``optim`` are the settings of the optimisation. The result has
-    ``best``, the best validation score, ``validation``, all of them with their steps, ``losses`` (`average_losses`),
-    ``steps`` and ``seconds``. The number of steps is no field: it follows from data and settings.
+    Its fields are all that the result depends on; ``optim`` are the settings of the optimisation. ``do()`` trains,
+    unless that is done, ``result()`` and ``load()`` read what came out. The result has ``best``, the best validation
+    score, ``validation``, all of them with their steps, ``losses`` (`average_losses`), ``steps`` and ``seconds``. The
+    number of steps is no field: it follows from data and settings.
     """
 
     version = 4
@@ -282,7 +283,7 @@ class Outputs(Task):
     def _cut_of(self, section: str) -> dict:
         if section != "data":
             return {"max_length": getattr(self.preset, section).max_length}
-        return {"windows": self.preset.windows.model_dump(), "answers": self.preset.answers.model_dump()}
+        return self.preset.model_dump(include={"windows", "answers"})
 
     def work(self) -> dict:
         result, tensors = self.compute(self)

@@ -35,7 +35,7 @@ def reference_decode(
     logits: Logits,
     *,
     n_best=20,
-    max_answer_tokens=30,
+    max_tokens=30,
     no_answer=False,
     null_threshold=0.0,
     temperature=1.0,
@@ -60,7 +60,7 @@ def reference_decode(
             ends = np.argsort(-end, kind="stable")[:n_best].tolist()
             for i in np.argsort(-start, kind="stable")[:n_best].tolist():
                 for j in ends:
-                    if i <= j < i + max_answer_tokens:
+                    if i <= j < i + max_tokens:
                         pairs.append((-float(start[i] + end[j]), window, i, j))
         pairs.sort()
         spans = []
@@ -131,8 +131,8 @@ def test_backward_and_long_pairs_are_no_answers(one):
     logits = logits_of(one, ({8: 5}, {5: 9, 9: 1}))  # 8..5 runs backwards
     assert decode(one, logits)[0].text == "Ann"  # 0 + 9 beats 5 + 1
     logits = logits_of(one, ({5: 5}, {8: 5, 7: 1}))  # Ann .. in has four tokens
-    assert decode(one, logits, max_answer_tokens=4)[0].text == "Ann met  Bob in"
-    assert decode(one, logits, max_answer_tokens=3)[0].text == "Ann met  Bob"
+    assert decode(one, logits, max_tokens=4)[0].text == "Ann met  Bob in"
+    assert decode(one, logits, max_tokens=3)[0].text == "Ann met  Bob"
 
 
 def test_question_and_special_tokens_are_no_answers(one):
@@ -265,9 +265,9 @@ def agrees(windows: Windows, logits: Logits, **settings) -> None:
 
 @pytest.mark.parametrize("levels", [None, 8, 1, 0], ids=["no ties", "ties", "mostly ties", "all equal"])
 @pytest.mark.parametrize(
-    "n_best, max_answer_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1), (3, 4, True, -1)]
+    "n_best, max_tokens, no_answer, threshold", [(20, 30, False, 0), (3, 4, True, 0.1), (3, 4, True, -1)]
 )
-def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer_tokens, no_answer, threshold):
+def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_tokens, no_answer, threshold):
     monkeypatch.setattr(extractive_qa, "DECODED", 16)  # several chunks
     random = np.random.default_rng(7)
     examples = [question(str(i), " ".join(random.choice(WORDS, random.integers(0, 60))), "who") for i in range(80)]
@@ -275,7 +275,7 @@ def test_agrees_with_the_loop(tokenizer, monkeypatch, levels, n_best, max_answer
     logits = random_logits(windows)
     if levels is not None:
         logits = Logits(*(np.round(flat * levels) / max(levels, 1) for flat in (logits.start, logits.end)))
-    settings = {"n_best": n_best, "max_answer_tokens": max_answer_tokens}
+    settings = {"n_best": n_best, "max_tokens": max_tokens}
     agrees(windows, logits, **settings, no_answer=no_answer, null_threshold=threshold, temperature=2 - threshold)
 
 

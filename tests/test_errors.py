@@ -71,12 +71,12 @@ def test_the_runner_reports_the_sentence_and_the_notebook_shows_it_alone(results
     broken = "from helpers.errors import UserError\n\nraise UserError('no domain sqad; there is squad')"
     write_notebook(tmp_path / "00_corpora.ipynb", first, broken)
     write_notebook(tmp_path / "99_report.ipynb", first)
-    assert runner.run_notebooks(["00_corpora"], {"preset": "smoke"}) == 1
+    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 1
     assert f"00_corpora: FAILED: {sentence} (see " in capsys.readouterr().out
     (file,) = (paths.results("smoke") / "running").glob("00_corpora.*.ipynb")
     executed = nbformat.read(file, as_version=4)
     (shown,) = [o for cell in executed.cells for o in cell.get("outputs", []) if o.output_type == "error"]
     assert shown.traceback == [sentence]
     write_notebook(tmp_path / "00_corpora.ipynb", first)
-    assert runner.run_notebooks(["00_corpora"], {"preset": "smoke"}) == 0
+    assert runner.run(["00_corpora"], {"preset": "smoke"}) == 0
     assert not file.exists() and (paths.notebooks("smoke") / "00_corpora.ipynb").exists()

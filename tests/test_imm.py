@@ -10,7 +10,7 @@ from conftest import waves_of
 from helpers.engine import run
 from helpers.extractive_qa import Questions, answer_questions, count_steps, likelihood
 from helpers.papers import shared
-from helpers.papers.imm import algorithm, tables
+from helpers.papers.imm import algorithm, displays, tables
 from helpers.papers.imm.algorithm import algorithm1, tfidf_weights, train_baselines
 from helpers.papers.imm.losses import taught_loss
 from helpers.presets.load import load_preset
@@ -223,7 +223,7 @@ def test_accepted_readers_are_counted(monkeypatch, preset):
 
 
 def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
-    def no_answers(models, columns):
+    def no_answers(models):
         yield []
         return {}
 
@@ -255,7 +255,7 @@ def test_trained_readers_learn_from_stored_logits(results):
     assert {reader.label.split(",")[0] for reader in needed} == {"Single", "IMM phi", "IMM theta"}
     table = run(shared.tabulate_gold_probabilities(models, "Single"), preset.engine)
     assert list(table.index) == list(NAMES) and table.iloc[:, :2].min().min() >= 0
-    assert len(run(shared.sample_answers(models, "IMM"), preset.engine)) == 9
+    assert len(run(displays.sample_answers(models), preset.engine)) == 9
 
 
 @pytest.mark.slow

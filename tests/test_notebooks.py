@@ -101,7 +101,7 @@ def test_notebooks_add_a_seed_to_the_records(smoke, tmp_path, monkeypatch):
     shutil.copytree(smoke, tmp_path / "smoke")
     monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path))
     more = {"preset": "smoke", "engine.first_seed": 1, "engine.max_seeds": 1}
-    assert runner.run_notebooks([*ADDING], more) == 0
+    assert runner.run([*ADDING], more) == 0
     before, after = (
         {name: len(records.read(folder / name).seeds) for name in ADDED} for folder in (smoke, tmp_path / "smoke")
     )
@@ -175,11 +175,11 @@ def test_what_is_done_is_skipped_until_one_of_its_files_or_records_changes(kerne
     files = [tmp_path / "general.json", tmp_path / "files/news/all.json"]
     parameters = question_files(tmp_path) | {"warmup_data": str(files[0])}
     for _ in range(2):
-        assert runner.run_notebooks(["18_your_domains"], dict(parameters)) == 0
+        assert runner.run(["18_your_domains"], dict(parameters)) == 0
     printed = capsys.readouterr().out
     assert printed.count("news: news/all.json") == 1  # what is read, unless all is done
     assert printed.count("done before") == 2  # the notebook and the report
-    assert runner.run_notebooks(["18_your_domains"], dict(parameters), force=True) == 0
+    assert runner.run(["18_your_domains"], dict(parameters), force=True) == 0
     assert [name for name, _ in kernel.executed] == ["18_your_domains", "99_report"] * 2
     job, of_report = runner.select_jobs(["18_your_domains"], parameters)
     for file in files:
@@ -212,7 +212,7 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
     kernel.fails = {"01_imm_similarity": RuntimeError("as told"), "02_imm_main": DeadKernelError("Kernel died")}
     kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
     names = ["00_corpora", "01_imm_similarity", "02_imm_main", "03_imm_iterations", "05_imm_adversarial"]
-    assert runner.run_notebooks(names, {"preset": "smoke"}) == 1
+    assert runner.run(names, {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
     assert "3 of 6 notebooks failed: 01_imm_similarity, 02_imm_main, 03_imm_iterations" in printed.err
     for text in ("RuntimeError: as told", "DeadKernelError: Kernel died", "TasksFailed: 1 of 9 tasks failed"):
@@ -224,14 +224,14 @@ def test_a_failing_notebook_does_not_stop_the_others(kernel, capsys):
 
 def test_the_terminal_names_the_models_that_are_kept(kernel, tmp_path, capsys):
     parameters = {"preset": "smoke", "keep": str(tmp_path / "kept")}
-    assert runner.run_notebooks(["12_hrkd_ablation", "18_your_domains"], parameters) == 0
+    assert runner.run(["12_hrkd_ablation", "18_your_domains"], parameters) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("kept: ")]
     assert line == f"kept: {', '.join(str(tmp_path / 'kept' / name) for name in ('encyclopedia', 'news', 'search'))}"
 
 
 def test_there_is_no_report_where_every_notebook_failed(kernel, capsys):
     kernel.values = {"03_imm_iterations": TasksFailed("1 of 9 tasks failed")}
-    assert runner.run_notebooks(["03_imm_iterations"], {"preset": "smoke"}) == 1
+    assert runner.run(["03_imm_iterations"], {"preset": "smoke"}) == 1
     printed = capsys.readouterr()
     assert kernel.executed == [] and "report" not in printed.out
     assert "1 of 1 notebooks failed" in printed.err
@@ -239,7 +239,7 @@ def test_there_is_no_report_where_every_notebook_failed(kernel, capsys):
 
 def test_a_notebook_that_a_preset_has_nothing_for_is_left_out(kernel, tmp_path, capsys):
     (tmp_path / "own.toml").write_text('name = "own"\nextends = "smoke"\ncontrol_seeds = 0\n[data]\nnarrative = ""\n')
-    assert runner.run_notebooks(["09_a2d_narrativeqa", "18_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
+    assert runner.run(["09_a2d_narrativeqa", "18_your_domains"], {"preset": str(tmp_path / "own.toml")}) == 0
     printed = capsys.readouterr().out
     assert "09_a2d_narrativeqa: left out, as " in printed and "18_your_domains: left out, as the preset has" in printed
     assert [name for name, _ in kernel.executed] == ["99_report"]

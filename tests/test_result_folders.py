@@ -189,7 +189,7 @@ def test_figures_do_not_depend_on_the_order_in_which_notebooks_run(executed, tmp
     drawn = []
     for names in ([*artefacts], [*reversed(artefacts)]):
         monkeypatch.setenv("HELPERS_RESULTS", str(tmp_path / names[0]))
-        assert runner.run_notebooks(names, {"preset": "smoke"}) == 0
+        assert runner.run(names, {"preset": "smoke"}) == 0
         drawn.append({file.name: file.read_bytes() for file in paths.results("smoke").glob("imm/*.svg")})
     assert len(drawn[0]) == 2 and drawn[0] == drawn[1]
 

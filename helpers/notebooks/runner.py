@@ -170,7 +170,7 @@ def fingerprint_of(job: Job) -> str:
     return fingerprint(code, job.parameters, job.preset, encoder_fingerprint(job.preset.encoder), facts)
 
 
-def run_notebooks(names: list[str] | str, parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
+def run(names: list[str] | str, parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook

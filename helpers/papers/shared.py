@@ -48,8 +48,7 @@ class Models:
 
     def first(self, row: str, seed: int | None = None) -> Training:
         """Return a row's first model, of the first seed or of another: the only one where its domains share one."""
-        seeds = self.by_row[row]
-        return next(iter(seeds[min(seeds) if seed is None else seed].values()))[0]
+        return next(iter(self.by_row[row][min(self.by_row[row]) if seed is None else seed].values()))[0]
 
     def trainings(self, row: str, seed: int) -> list[Training]:
         """List the trainings that one seed of a row needs if it is trained by itself."""
@@ -210,34 +209,17 @@ def f1_and_em(cells: dict[Cell, metrics.Scores]) -> dict:
     return {"scores": f1 + records.make_scores({cell: scores.em for cell, scores in cells.items()}, "EM")}
 
 
-def name_test_set(domain: str) -> dict[str, str]:
-    """Name the column of a domain's own test questions, and their set."""
-    return {domain: f"test/{domain}"}
-
-
-def answer_table(models: Models, columns: Callable[[str], dict[str, str]] = name_test_set) -> Plan:
-    """Make parts of a record: F1 of every model on sets of questions; ``columns`` names a domain's by column."""
+def answer_table(models: Models, columns: Callable[[str], dict[str, str]] | None = None) -> Plan:
+    """Make parts of a record: F1 of every model on its domain's test questions, or on the sets of ``columns``."""
     cells = {
         (row, column, seed): (members, name)
         for row, domain, seed, members in models
-        for column, name in columns(domain).items()
+        for column, name in (columns(domain) if columns else {domain: f"test/{domain}"}).items()
     }
     answers = yield from answer_sets(models.preset, cells)
     f1 = {cell: scores.f1 for cell, scores in score_cells(models.preset, answers).items()}
     questions = f1, passages_of(models.preset, answers)
     return {"scores": records.make_scores(f1), "questions": questions, "training_seconds": models.seconds}
-
-
-def sample_answers(models: Models, row: str, number: int = 3) -> Plan:
-    """Tabulate the first test questions of each domain with a row's answers, first seed, beside those expected."""
-    seed, readers = next(iter(models.by_row[row].items()))
-    cells = {(row, domain, seed): (members, f"test/{domain}") for domain, members in readers.items()}
-    lines = []
-    for (_, domain, _), (name, (answers,)) in (yield from answer_sets(models.preset, cells)).items():
-        for example, text in zip(question_set(models.preset.for_seed(seed).data, name)[:number], answers, strict=False):
-            expected = " / ".join(example.answers) or "no answer"
-            lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
-    return pd.DataFrame(lines)
 
 
 def tabulate_gold_probabilities(models: Models, row: str) -> Plan:

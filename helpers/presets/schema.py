@@ -212,19 +212,20 @@ class WindowSettings(Settings):
 
 
 class TrainingSettings(Settings):
-    """One training. A batch is ``batch_size`` windows, or texts; of a classifier over domains as many per domain. It is
-    cut into ``accumulate`` forward passes."""
+    """How a training is optimised. A batch is ``batch_size`` windows or texts, for a classifier over domains as many
+    per domain, in ``accumulate`` forward passes. ``warmup`` is a share of the steps, ``clip`` the largest norm of the
+    gradient. ``evaluations`` on validation examples are evenly spaced, the last at the end. "auto" is bf16 if fast."""
 
     optimizer: Literal["adamw", "adamax"] = "adamw"
     learning_rate: PositiveFloat
     batch_size: PositiveInt
     epochs: PositiveFloat
-    warmup: float = Field(0.1, ge=0, lt=1)  # share of the steps
+    warmup: float = Field(0.1, ge=0, lt=1)
     weight_decay: NonNegativeFloat = 0.01
-    clip: PositiveFloat = 1.0  # largest norm of the gradient
-    evaluations: PositiveInt = 4  # on the validation set, evenly spaced, the last at the end
+    clip: PositiveFloat = 1.0
+    evaluations: PositiveInt = 4
     accumulate: PositiveInt = 1
-    precision: Literal["auto", "fp32", "bf16"] = "auto"  # auto: bf16 where it is fast
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     checkpoint_minutes: NonNegativeFloat = 5.0
 
 

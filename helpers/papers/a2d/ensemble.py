@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from helpers import extractive_qa, metrics
 from helpers.batches import Batches
-from helpers.extractive_qa import SIDES, distributions, windows_of
+from helpers.extractive_qa import SIDES, distributions, finite_log, windows_of
 from helpers.models.attention import keep_attention
 from helpers.presets.schema import Preset
 from helpers.sequences import Windows
-from helpers.training import Logits, Outputs, StoredTeacher, Training, predict
+from helpers.training import Outputs, StoredTeacher, Training, predict
 
 CONFUSING = tuple(f"confusing_{side}" for side in SIDES)
 
@@ -74,9 +74,8 @@ def confusing_answers(
     """
     examples = [windows.examples[example] for example in windows.example_W]
     alone = replace(windows, examples=examples, example_W=np.arange(len(windows)))  # each window by itself
-    logs = Logits(*(np.log(np.maximum(side, np.finfo(np.float32).tiny)) for side in probabilities))
-    limits = {"n_best": max(top_k, preset.answers.n_best), "max_answer_tokens": preset.answers.max_tokens}
-    predictions = extractive_qa.decode(alone, logs, **limits)
+    limits = {**preset.answers.model_dump(), "n_best": max(top_k, preset.answers.n_best)}
+    predictions = extractive_qa.decode(alone, finite_log(*probabilities), **limits)
     positions, confidence = np.zeros((len(windows), 2), np.int32), np.zeros(len(windows), np.float32)
     for window in np.flatnonzero(windows.labels["start"]):
         for candidate in predictions[window].n_best[:top_k]:

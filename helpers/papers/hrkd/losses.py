@@ -33,10 +33,10 @@ def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: f
 def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
     """Average the squared difference of attentions over heads and pairs of real tokens, shape B (Eq. 3).
 
-    Attention is taken before the softmax, as in TinyBERT, and given by scaled queries and keys (B×H×L×D each). Numbers
-    of heads that differ are averaged over first. No score is computed: the sum over all pairs of q kᵀ · Q Kᵀ is the sum
-    of the elements of qᵀQ · kᵀK, which have the width of a head instead of the length of a text, and (s - S)² is
-    s² - 2 s S + S².
+    Attention is taken before the softmax, as in TinyBERT. Each side gives scaled queries, then keys (B×H×L×D), and the
+    masks their real tokens. Numbers of heads that differ are averaged over first. No score is computed: the sum over
+    all pairs of q kᵀ · Q Kᵀ is the sum of the elements of qᵀQ · kᵀK, which have the width of a head instead of the
+    length of a text, and (s - S)² is s² - 2 s S + S².
     """
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))

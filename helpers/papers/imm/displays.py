@@ -35,6 +35,18 @@ def count_words(data: DataSettings) -> tuple[pd.DataFrame, pd.DataFrame]:
     return content.loc[order], pd.DataFrame({"cosine": added.sum(), "% from stop words": shares}).T
 
 
+def sample_answers(models: Models) -> Plan:
+    """Tabulate IMM's answers to the first three test questions of each domain, first seed, beside those expected."""
+    seed, readers = next(iter(models.by_row["IMM"].items()))
+    cells = {("IMM", domain, seed): (members, f"test/{domain}") for domain, members in readers.items()}
+    lines = []
+    for (_, domain, _), (name, (answers,)) in (yield from shared.answer_sets(models.preset, cells)).items():
+        for example, text in zip(question_set(models.preset.for_seed(seed).data, name)[:3], answers, strict=False):
+            expected = " / ".join(example.answers) or "no answer"
+            lines.append({"domain": domain, "question": example.question, "answer": text, "expected": expected})
+    return pd.DataFrame(lines)
+
+
 def explain_rounds(models: Models, histories: Histories) -> Plan:
     """Tabulate what each round of IMM buys with the first seed, and what it changes in the test answers."""
     (seed, history) = next((seed, rounds) for (row, seed), rounds in histories.items() if row == "IMM")

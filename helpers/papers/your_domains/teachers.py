@@ -20,7 +20,7 @@ from helpers.data.examples import PARTS, Example
 from helpers.data.load import domains_of_set, fingerprint_examples, identify_set, load, question_set
 from helpers.data.unlabelled import fingerprint_unlabelled, load_unlabelled
 from helpers.errors import UserError
-from helpers.extractive_qa import SIDES, Prediction, decode, distributions, windows_of, windows_over
+from helpers.extractive_qa import SIDES, Prediction, decode, distributions, finite_log, windows_of, windows_over
 from helpers.files import write_whole
 from helpers.loop import training_device
 from helpers.models.encoders import encoder_fingerprint, load_tokenizer, longest_input, vocabulary_fingerprint
@@ -28,7 +28,7 @@ from helpers.papers.your_domains.projection import align_windows, cut_windows, p
 from helpers.presets.schema import DataSettings, Preset, WindowSettings
 from helpers.sequences import Windows, make_windows
 from helpers.task import Plan, Task
-from helpers.training import Logits, StoredTeacher, Training, predict
+from helpers.training import StoredTeacher, Training, predict
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -171,12 +171,10 @@ def answer_all(
         return first.answer_all(examples, no_answer=no_answer)
     windows = make_windows(examples, first.tokenizer, **first.windows)
     carried = [carry(reader, windows, first.tokenizer).sides for reader in readers]
-    means = (np.mean([sides[side] for sides in carried], axis=0) for side in SIDES)
-    logits = Logits(*(np.log(np.maximum(mean, np.finfo(np.float32).tiny)) for mean in means))
+    logits = finite_log(*(np.mean([sides[side] for sides in carried], axis=0) for side in SIDES))
     if no_answer is None:
         no_answer = all(reader.unanswerable for reader in readers)
-    limits = {"n_best": first.answers.n_best, "max_answer_tokens": first.answers.max_tokens}
-    return decode(windows, logits, no_answer=no_answer, **limits)
+    return decode(windows, logits, no_answer=no_answer, **first.answers.model_dump())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
