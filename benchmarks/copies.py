@@ -20,7 +20,7 @@ from helpers.notebooks.session import settle
 from helpers.presets.schema import Preset
 from helpers.records import Record
 
-SHOWING = ("session.save(", "show(", "show_study(", "conclude(", "show_advice(", "getsource(", "seed_curves(")
+SHOWING = ("session.save(", "show(", "show_study(", "conclude(", "show_advice(", "getsource", "seed_curves(")
 PAGES = ("text/html", "image/png", "text/latex")  # which tell outputs apart
 ALWAYS = (ast.Import, ast.ImportFrom)
 
