@@ -17,10 +17,8 @@ from helpers import engine, metrics
 from helpers.classification import (
     examples_of,
     main_score,
-    predictions_of,
     read_predictions,
     score_task,
-    threshold,
 )
 from helpers.papers import shared
 from helpers.papers.a2d import algorithm as a2d_algorithm
@@ -36,9 +34,9 @@ from helpers.papers.mtdnn import tables as mtdnn_tables
 from helpers.papers.mtdnn_kd import algorithm as mtdnn_kd_algorithm
 from helpers.papers.mtdnn_kd import tables as mtdnn_kd_tables
 from helpers.presets.load import load_preset
+from helpers.presets.schema import EXAMPLES
 
 SEED, DRAWS = 1, 3  # draws 1 to 3; those of runs begin at `data.seed` of preset mini
-SECTIONS = ("data", "mnli", "reviews", "tasks")
 
 
 def imm_facts(preset):
@@ -143,17 +141,9 @@ def mtdnn_facts(preset):
     both = mtdnn_algorithm.row_trainings(preset, None, 0)[mtdnn_algorithm.BOTH]
     turns = [name for name, _ in both.batches().schedule]
     facts = {f"batches of {name}": turns.count(name) for name in both.data.names}
-    outputs = {
-        (seed, split): predictions_of({task: members}, split, f"predictions of {row}, seed {seed}, {split}")
-        for row, _, seed, members in models
-        for split in ("valid", "test")
-    }
-    yield outputs.values()
-    for seed in range(preset.seeds):
-        valid, test = (read_predictions(outputs[seed, split])[task] for split in ("valid", "test"))
-        examples = examples_of(outputs[seed, "test"].preset, task, "test")
-        answers = metrics.answers_above(test, threshold(outputs[seed, "valid"].preset, task, valid))
-        scores = metrics.score(examples, answers)
+    tested = yield from mtdnn_algorithm.answer_tests(models, task)
+    for of_seed in tested.values():
+        examples, scores = of_seed.examples, metrics.score(of_seed.examples, of_seed.answers())
         parts = {"all": scores, **mtdnn_tables.split_by_answerability(examples, scores)}
         parts["never answering"] = metrics.score(examples, [""] * len(examples))
         for name, part in parts.items():
@@ -177,7 +167,7 @@ def main(name: str, *settings: str) -> None:
     paper = name.removesuffix("_steps")
     changes = dict(setting.split("=", 1) for setting in settings)
     changes = {key: literal_eval(value) for key, value in changes.items()}
-    draws = {f"{section}.seed": SEED for section in SECTIONS}
+    draws = {f"{section}.seed": SEED for section in EXAMPLES}
     preset = load_preset("mini", paper, **{"seeds": DRAWS, "trainings": "regimes", **draws, **changes})
     facts = engine.run(FACTS[name](preset), preset.engine)
     rounded = json.loads(json.dumps(facts), parse_float=lambda text: round(float(text), 2))

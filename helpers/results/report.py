@@ -1,7 +1,6 @@
 """Results in words and tables: in notebooks, and as an HTML page per preset.
 
-Nothing of it is written by hand; all is computed from records. A paper is anything that has a key, a title, a
-reference, and exhibits in reading order.
+Nothing of it is written by hand; all is computed from records. A paper is a card (`helpers.papers.Paper`).
 """
 
 import base64

@@ -23,10 +23,8 @@ def choose_cases(
 ) -> tuple[list[Example], list[str]]:
     """Choose the mended example with the surest wrong answer, and a typical one; return these with notes on the choice.
 
-    Typical is the example whose wrong answer is of median sureness; it is left out where there is one example alone.
-
     Mended: F1 0 before and 100 after, both answers apart in one window. If there is none, choose among all with F1 0
-    before, else take the first.
+    before, else take the first. Typical: a wrong answer of median sureness, left out where there is one example alone.
     """
     windows = windows_over(preset, examples)
     before, after = (answer(preset, [model], windows, together=True) for model in readers.values())

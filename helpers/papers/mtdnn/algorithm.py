@@ -98,18 +98,27 @@ def train_and_test(preset: Preset) -> Plan:
     encoded = {name: preset.model_copy(update={"encoder": encoder}) for name, encoder in encoders.items()}
     started = yield {name: shared.start_from_general(each) for name, each in encoded.items()}
     preset, larger = started[""], started.get(LARGER)
-    models, tested, task = Models(preset), {}, find_question_task(preset)
+    models, task = Models(preset), find_question_task(preset)
     for seed in preset.seed_numbers:
         for row, model in row_trainings(preset, larger, seed).items():
             models.add(row, seed, {task: model})
+    return models, (yield from answer_tests(models, task))
+
+
+def answer_tests(models: Models, task: str) -> Plan:
+    """Have readers answer the test questions of a task, with the threshold that is best on validation questions.
+
+    Returns `Answered` by row and seed.
+    """
     outputs = {
         (row, seed, split): predictions_of({task: members}, split, f"predictions of {row}, seed {seed}, {split}")
         for row, _, seed, members in models
         for split in ("valid", "test")
     }
     yield outputs.values()
+    tested = {}
     for row, _, seed, (model,) in models:
         valid, test = (read_predictions(outputs[row, seed, split])[task] for split in ("valid", "test"))
         limit = threshold(model.preset, task, valid)  # section 3.1.5
         tested[row, seed] = Answered(examples_of(model.preset, task, "test"), test, limit)
-    return models, tested
+    return tested

@@ -133,7 +133,7 @@ def measure(models: Models) -> list[Score]:
     windows = extractive_qa.windows_over(preset, questions)
     sizes = {row: tuple(reader.result()["parameters"] for reader in readers) for row, readers in members.items()}
     work = {}
-    for row, size in sizes.items():
+    for size, row in {size: row for row, size in sizes.items()}.items():
         loaded = [reader.load() for reader in members[row]]
         work[size] = partial(extractive_qa.answer, preset, loaded, windows, together=len(loaded) > 1)
     seconds = time_in_turns(work)
