@@ -497,7 +497,7 @@ def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Ver
     return parts if has_claims else ([], [])
 
 
-def summarise(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
+def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
     """Return the rows of all papers' main claims on one scale, each with its paper and the number of its table."""
     claims = [(paper, *pair) for paper, judged in sections for pair in main_verdicts(paper, judged)]
     rows = tabulate_claims([(record, [verdict]) for _, record, verdict in claims])
@@ -599,7 +599,7 @@ TEMPLATE = jinja2.Template(
         function.__name__: function
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
-            *(state_earlier_settings, summarise, table_of, tables, tabulate_claims, tally),
+            *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims, tally),
         )
     }
 )
