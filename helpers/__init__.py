@@ -1,8 +1,7 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Public, each imported when asked for: load_reader, run, metrics, load_preset, fit, TrainingSettings, Training, Teacher,
-single_readers, and the losses below. See help(helpers.fit). Others are private by convention and may change, those in
-the guide too. Unless they are set, importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0.
+Names in the examples are public and imported when asked for; see help(helpers.fit). Others are private by convention
+and may change, also the guide's. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
 
@@ -17,6 +16,7 @@ Losses are functions of tensors, a value per example. Teachers give logits, but 
 soft_target_cross_entropy. Losses on spans take start and end, here of a window of 3 tokens. What a paper adds up of
 them is in its module of losses, such as helpers.papers.a2d.losses.
 
+>>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
 >>> teacher = torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([[0.0, 3.0, 0.0]])
 >>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)
@@ -37,7 +37,8 @@ tensor([4.])
 >>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
 tensor([0.6931])
 
-Train any model by any loss. Batches are whatever has a length and ``micro_batches``, such as the parts of a `Training`:
+Train any model by any loss. Batches have a length, in steps, and ``micro_batches(step, number, device, multiple)``,
+which yields pairs of a share, of all that add up to 1, and a batch. A `Training` makes them:
 
 >>> preset = load_preset("smoke")
 >>> task = single_readers(preset, 0)["news"]  # a Training: what a result depends on
@@ -51,8 +52,7 @@ True
 import os
 from importlib import import_module
 
-# Threads that wait sleep instead of spinning: where other programs want the cores, spinning makes a step several times
-# as slow. Read when torch loads its OpenMP runtime, GNU's or (the second) LLVM's and Intel's; workers inherit both.
+# Threads that wait sleep: spinning takes the cores from others. GNU's OpenMP reads the first, LLVM's the second.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("KMP_BLOCKTIME", "0")
 

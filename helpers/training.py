@@ -31,8 +31,7 @@ CHECKPOINT = "checkpoint.pt"  # of a long training, in its folder
 class Data(Protocol):
     """The examples of a training: which sets, mixed how, in which order.
 
-    ``names`` are domains or tasks, ``selected_by`` those whose validation scores select the weights; without, the last
-    weights are kept.
+    ``names`` are domains or tasks, ``selected_by`` those whose validation scores select the weights (none: the last).
     """
 
     names: tuple[str, ...]
@@ -103,10 +102,10 @@ class Teacher(Protocol):
 class Training(Task):
     """The training of a ``model`` on ``data`` by a ``loss``, taught by a ``teacher``, from the model of ``start``.
 
-    Its fields are all that the result depends on; ``optim`` are the settings of the optimisation. ``do()`` trains,
-    unless that is done, ``result()`` and ``load()`` read what came out. The result has ``best``, the best validation
-    score, ``validation``, all of them with their steps, ``losses`` (`average_losses`), ``steps`` and ``seconds``. The
-    number of steps is no field: it follows from data and settings.
+    The result depends on the fields and on `settings`, on the preset only by these. ``optim`` are the settings of the
+    optimisation. ``do()`` trains, unless that is done, ``result()`` and ``load()`` read what came out. The result has
+    ``best``, the best validation score, ``validation``, all of them with their steps, ``losses`` (`average_losses`),
+    ``steps`` and ``seconds``. The number of steps is no field: it follows from data and settings.
     """
 
     version = 4
@@ -178,6 +177,7 @@ class Training(Task):
 
     @property
     def best(self) -> float:
+        """The best validation score."""
         return self.result()["best"]
 
     def best_scores(self) -> dict[str, float]:

@@ -293,7 +293,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "Of 3 testable claims: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
+    count = "Of 3 tested, numbered claims: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")

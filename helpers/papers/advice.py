@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from helpers.papers.hrkd.algorithm import ALONE, OURS, PLAIN
+from helpers.papers.your_domains.tables import MILLISECONDS
 from helpers.records import Record
 
 
@@ -44,8 +45,14 @@ def count_multi_task_trainings(record: Record) -> str:
 
 
 def count_members(record: Record) -> str:
-    """Count the members of an ensemble, which all answer."""
+    """Count the members of an ensemble."""
     return str(record.setting("a2d", "members"))
+
+
+def compare_times(record: Record) -> str:
+    """Return how many times as long as one reader an ensemble took to answer."""
+    times = {score.row: score.value for score in record.scores if score.metric == MILLISECONDS}
+    return f"{times['Mix ensemble'] / times['Mix']:.1f}"
 
 
 def count_distilled_trainings(record: Record) -> str:
@@ -79,7 +86,7 @@ ADVICE = (
         ("imm/your_domains",),
         ("Mix ensemble", "Single"),
         count_members,
-        count_members,
+        compare_times,
         longer=(EQUAL_STEPS, "Mix ensemble", "Single"),
     ),
     Advice(

@@ -38,7 +38,7 @@ COLORS *= 2
 INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
 DARK = {INK: "#dcddde", SOFT: "#9a9b9c", GRID: "#3c3d3e"}  # the same in an SVG on a dark page
 PAPER_COLOR = "#d55e00"
-HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 4}
+HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 2.5}
 DIFFERENCES = {"accuracy": "points of accuracy", "score": "points"}  # units of differences
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}
@@ -328,7 +328,8 @@ def curves(record: Record) -> Picture:
                 draw_curve(ax, line, color, ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans))
                 printed = sorted(subtract_printed(record, method, column, above))
                 ax.plot(*np.reshape(printed, (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
-        ax.set(title=column if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
+        ax.set(title=readable(column) if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
+        ax.set_xlabel(str(payload.get("x", "x")))
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
@@ -341,7 +342,6 @@ def curves(record: Record) -> Picture:
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
-    figure.supxlabel(str(payload.get("x", "x")), fontsize=9)
     base = f" above {readable(zero)}" * bool(zero) or (f" above that at {above:g}" if above is not None else "")
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
     figure.name_heights(f"{record.unit}{base} ({intervals(estimates)}{scale})")

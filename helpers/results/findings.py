@@ -114,6 +114,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
     with figures.plain_style():
         figure = figures.Picture(0.42 * len(headlines) + 1.0, width=6.2)
+        figure.get_layout_engine().set(w_pad=0.08)
         panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
         for ax, world in zip(panels, WORLDS, strict=True):
             ax.axvline(0, color=figures.SOFT, linewidth=0.8)
@@ -190,7 +191,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} testable claims: {count}."
+    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} tested, numbered claims: {count}."
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -200,7 +201,7 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
         word, difference = brief(record, verdict)
         places = [place_apart(record, verdict, of_world, of_all)]
         if verdict.claim.printed_for and verdict.claim.below not in places[0]:  # which tells of another reader
-            places.append(f"the paper's {verdict.claim.printed_for}")
+            places.append(f"paper: {verdict.claim.printed_for}")
         place = ", ".join(filter(None, places))
         differences.setdefault(word, []).append(difference + f" ({place})" * bool(place))
     return [f"{word}: {', '.join(texts)}" for word, texts in differences.items()]

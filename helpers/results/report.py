@@ -168,6 +168,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             row["places"] = [place(value) for value in values if abs(value) <= limit]
             row["beyond"] = sorted({np.sign(value) for value in values if abs(value) > limit})
             row["printed"] = None if of_paper is None else place(of_paper)
+            row["of_other"] = bool(verdict.claim.printed_for)
         rows.append(row)
     return rows
 
@@ -215,6 +216,8 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     frame = pd.DataFrame(pair(ours, printed, list(dict.fromkeys(number.column for number in record.paper))))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
     few, theirs = figures.name_few_seeds(seeds), {number.row for number in record.paper}
+    if not baseline and record.baselines and (record.average or len(record.columns) == 1):
+        few |= {row: compare_on_seeds(record, row, text) for row, text in few.items() if row != record.baselines[0]}
     stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
     names = {row: figures.readable(row) + stands.get(row, "") + few.get(row, "") for row in frame.index}
     frame = frame.rename(index=names)
@@ -223,6 +226,19 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     over = figures.intervals(estimates).replace("every seed", "means")
     frame.attrs["caption"] = f"{record.unit}{baseline and f' above {figures.readable(baseline)}'} ({over})"
     return frame
+
+
+def compare_on_seeds(record: Record, row: str, text: str) -> str:
+    """Add to a row's number of seeds its baseline's average with these, as that with all seeds is of other draws."""
+    seeds = {score.seed for score in record.scores if score.row == row}
+    same = record.model_copy(update={"scores": [score for score in record.scores if score.seed in seeds]})
+    below = record.compared_with.get(row, record.baselines[0])
+    average = stats.estimate(same, [(1, below, record.columns)])
+    return (
+        f"{text[:-1]}; {figures.readable(below).partition(' (')[0]} {average.mean:.{stats.decimals(record)}f})"
+        if average
+        else text
+    )
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:

@@ -18,9 +18,8 @@ PAPER = Paper(
     limits=(("table1", "BERT + A2D"),),
     caveat="RMR is a reader without pretraining. A2D's gain with it is undecided with five of its ten seeds (`lab`: "
     "without the sixth), and, below zero, at the [paper's temperature](results/README.md#a2d); ours was tuned.",
-    remark="In the miniature world the temperature is 8, chosen by validation scores on other draws (elsewhere 2, as "
-    "in the paper). Tables 1 and 2 average three students per seed, others have one, so verdicts on one difference may "
-    "differ",
+    remark="In the miniature world the temperature is 8, chosen by validation scores on other draws (elsewhere the "
+    "paper's 2). Tables 1 and 2 average three students per seed, others have one, so verdicts may differ",
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),
