@@ -412,13 +412,13 @@ def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
     assert findings.state_exact_match(f1, f1.claims[0], True) == ""
 
 
-def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_documents_say(monkeypatch):
+def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
 
     def outcomes_of(verdicts, row):
         return {verdict.outcome for verdict in verdicts if verdict.claim.above == row and not verdict.claim.share}
 
-    for preset, row, seeds in (("study", "RMR + A2D", 10), ("lab", "BERT + A2D", 6)):
+    for preset, row, seeds in (("study", "RMR + A2D", 25), ("lab", "BERT + A2D", 6)):
         stored = {record.artefact: record for record in records.read_all(preset, "a2d")}
         few = [
             record.model_copy(update={"scores": [score for score in record.scores if score.seed < 5]})
@@ -428,7 +428,11 @@ def test_a2d_is_undecided_with_five_seeds_and_at_the_papers_temperature_as_docum
         assert outcomes_of(of_table1, row) == {stats.UNDECIDED} and stored["a2d/table1"].seeds == [*range(seeds)]
         assert outcomes_of(stats.judge(stored["a2d/table1"], stored.values()), row) == {stats.SUPPORTED}
     stored = {record.artefact: record for record in records.read_all("study", "a2d")}
+    added = {"scores": [score for score in stored["a2d/table1"].scores if score.seed >= 10]}
+    added["claims"] = [claim for claim in stored["a2d/table1"].claims if not claim.control]
+    alone = stored["a2d/table1"].model_copy(update=added)
+    assert outcomes_of(stats.judge(alone, [alone]), "RMR + A2D") == {stats.SUPPORTED}
     at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
     assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
     (at_paper,) = (verdict for verdict in at_2 if verdict.claim.above == "RMR + A2D, 2")
-    assert at_paper.estimate.mean < 0 and "undecided with five" in A2D.caveat
+    assert at_paper.estimate.mean < 0 and "the gain is undecided, below zero" in A2D.caveat
