@@ -282,6 +282,12 @@ def update(monkeypatch, tmp_path, before):
     return findings.update_documents(papers.list_papers(), ADVICE), findings.README.read_text()
 
 
+def test_a_row_of_fewer_seeds_has_its_baseline_with_these_beside_it():
+    scores = [("A", "x", seed, 50.0 + seed) for seed in range(5)] + [("B", "x", seed, 60.0) for seed in (0, 1)]
+    table = report.numbers(record("imm/table1", scores, baselines=["A"]))
+    assert [*table.index] == ["A", "B (2\N{NO-BREAK SPACE}seeds; A 50.5)"]  # and not 52, over five draws
+
+
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
     text = f"# Title\n\n{findings.BEGIN}\nwhat was found before\n{findings.END}\n\nby hand\n"
     assert update(monkeypatch, tmp_path, text) == ([], text)  # without records

@@ -233,12 +233,8 @@ def compare_on_seeds(record: Record, row: str, text: str) -> str:
     seeds = {score.seed for score in record.scores if score.row == row}
     same = record.model_copy(update={"scores": [score for score in record.scores if score.seed in seeds]})
     below = record.compared_with.get(row, record.baselines[0])
-    average = stats.estimate(same, [(1, below, record.columns)])
-    return (
-        f"{text[:-1]}; {figures.readable(below).partition(' (')[0]} {average.mean:.{stats.decimals(record)}f})"
-        if average
-        else text
-    )
+    average, name = stats.estimate(same, [(1, below, record.columns)]), figures.readable(below).partition(" (")[0]
+    return f"{text[:-1]}; {name} {average.mean:.{stats.decimals(record)}f})" if average else text
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:
