@@ -29,7 +29,7 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "- ±: 95 % interval. [Verdicts](docs/statistics.md), corrected by Holm, test against zero; *smaller* and *less "
+    "- ±: 95 % interval. [Holm-corrected verdicts](docs/statistics.md) test against zero; *smaller* and *less "
     f"than half*, against the paper's number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
@@ -38,8 +38,8 @@ OF_LAB = (
     "`lab` was sized by test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Supported unless marked. Readers of several domains first learned other questions. EM: exact match, if not "
-    f"certainly gained; unrecorded on public corpora. *{LONGER.capitalize()}*: twice (one domain) or equal steps."
+    "Unmarked: supported. Readers of several domains first learned other questions. EM: exact match, if not certainly "
+    f"gained (`lab`: unrecorded). *{LONGER.capitalize()}*: twice (one domain), or all equally many steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -160,6 +160,7 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
         notebook = next(card.name for card in paper.notebooks if card.plans)
         claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
         reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
+        reported |= dict.fromkeys(f"{value:+.2f}" for pair in pairs for value in list_other_printed(*pair))
         authors = paper.name.replace(" et al.", "")
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
@@ -192,6 +193,13 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
     return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} tested, numbered claims: {count}."
+
+
+def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
+    """List what the paper prints elsewhere, as in its text, for the difference that a verdict is about."""
+    places = [(claim.above, claim.below, claim.columns) for claim in (verdict.claim, *record.claims)]
+    same = [claim for claim, place in zip(record.claims, places[1:], strict=True) if place == places[0]]
+    return [claim.printed for claim in same if claim.printed and not (claim.than or claim.printed_for)]
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -310,6 +318,10 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
+    for world in WORLDS:  # whose records are all of one preset that has a name of its own
+        presets = {name for cell in table[world] for name in re.findall(r"results/([\w-]+)/", cell)}
+        if len(presets - {*next(iter(WORLDS.values()))}) == len(presets) == 1:
+            table = table.rename(columns={world: f"{world} (`{presets.pop()}`)"})
     for column in ("situation", "train", "instead of"):
         table.loc[table[column] == table[column].shift(), column] = ""
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
@@ -350,7 +362,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
         order = list(dict.fromkeys(record.artefact for record, _ in judged))
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
-        lines += fold("All claims with a number in the paper; the reports have the others", numbered, paper)
+        lines += fold("Counted claims with a number in the paper; the reports have the others", numbered, paper)
         lines += [*state_reasons(numbered), *state_untested(paper, judged)]
         lines += fold("Our controls", [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control], paper)
     return "\n".join(lines) + "\n"
