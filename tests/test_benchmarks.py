@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -74,6 +75,7 @@ def test_stored_records_have_the_claims_that_are_stated_today(monkeypatch):
 
 def test_executed_notebooks_show_records_and_sources_as_they_are(monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(ROOT / "results"))
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # which a shell replaces, and workers need
     monkeypatch.setattr(figures, "draw_record", lambda record: None)  # pictures are of fonts and versions, too
     monkeypatch.setattr(figures, "seed_curves", lambda record: None)
     changed = benchmark("copies").refresh()
