@@ -17,19 +17,16 @@ from IPython.utils.capture import RichOutput, capture_output
 
 from helpers import paths, records
 from helpers.notebooks.session import settle
-from helpers.presets.schema import Preset
 from helpers.records import Record
 
 SHOWING = ("session.save(", "show(", "show_study(", "conclude(", "show_advice(", "getsource", "seed_curves(")
 PAGES = ("text/html", "image/png", "text/latex")  # which tell outputs apart
-ALWAYS = (ast.Import, ast.ImportFrom)
 
 
 class Stored:
     """A session of the stored records of a preset."""
 
     def __init__(self, notebook: str, preset: str) -> None:
-        self.preset: Preset
         self.preset, self.run_name = settle(notebook, preset, {}, {})
 
     def run(self) -> dict:
@@ -58,7 +55,7 @@ def execute(shell: InteractiveShell, statement: ast.stmt) -> list[RichOutput]:
     with capture_output() as captured:
         value = shell.run_cell(source).result
     shown = list(captured.outputs)
-    if value is not None and not hasattr(value, "figure_manager"):
+    if value is not None:
         data, metadata = shell.display_formatter.format(value)
         shown.append(RichOutput(data, metadata))
     return shown
@@ -97,13 +94,13 @@ def refresh() -> dict[Path, nbformat.NotebookNode]:
     for file in sorted(paths.published("").glob("*/notebooks/[01]*.ipynb")):
         notebook = nbformat.read(file, as_version=4)
         shell.reset()
-        shell.user_ns["preset"] = file.parent.parent.name
-        session = Stored(file.stem, file.parent.parent.name)
         for cell in [cell for cell in notebook.cells if cell.cell_type == "code"]:
             if "session = start(" in cell.source:
-                imports = [line for line in ast.parse(cell.source).body if isinstance(line, ALWAYS)]
+                imports = [
+                    line for line in ast.parse(cell.source).body if isinstance(line, ast.Import | ast.ImportFrom)
+                ]
                 shell.run_cell("\n".join(map(ast.unparse, imports)))
-                shell.user_ns["session"] = session
+                shell.user_ns["session"] = Stored(file.stem, file.parent.parent.name)
             elif any(name in cell.source for name in SHOWING) and redo(shell, cell):
                 changed[file] = notebook
     return changed

@@ -5,6 +5,7 @@ import runpy
 import sys
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from conftest import ROOT, benchmark
 from IPython.core.interactiveshell import InteractiveShell
@@ -81,3 +82,26 @@ def test_executed_notebooks_show_records_and_sources_as_they_are(monkeypatch):
     changed = benchmark("copies").refresh()
     InteractiveShell.clear_instance()  # later tests are in no notebook
     assert not changed, "run benchmarks/copies.py"
+
+
+def test_a_copy_that_shows_something_else_is_redone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    old = nbformat.v4.new_output("display_data", {"text/html": "before", "text/plain": "?"})
+    cell = nbformat.v4.new_code_cell("from IPython.display import HTML\nnothing\nHTML('today')", outputs=[old])
+    copies, shell = benchmark("copies"), InteractiveShell.instance()
+    assert copies.redo(shell, cell) and cell.outputs[0].data["text/html"] == "today"
+    assert not copies.redo(shell, cell)
+    InteractiveShell.clear_instance()
+
+
+def test_executed_notebooks_show_the_source_as_it_is():
+    code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "helpers").rglob("*.py"))
+    number = 0
+    for file in (ROOT / "results").glob("*/notebooks/*.ipynb"):
+        cells = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        for output in [output for cell in cells for output in cell.get("outputs", [])]:
+            if "text/latex" in output.get("data", {}):  # of IPython's Code
+                for source in "".join(output["data"]["text/plain"]).split("\n\n\n"):
+                    assert source.strip() in code, f"{file}: run benchmarks/copies.py"
+                    number += 1
+    assert number > 20

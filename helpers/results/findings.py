@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +197,8 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
 
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
     """List what the paper prints elsewhere, as in its text, for the difference that a verdict is about."""
-    places = [(claim.above, claim.below, claim.columns) for claim in (verdict.claim, *record.claims)]
-    same = [claim for claim, place in zip(record.claims, places[1:], strict=True) if place == places[0]]
+    about = attrgetter("above", "below", "columns")
+    same = [claim for claim in record.claims if about(claim) == about(verdict.claim)]
     return [claim.printed for claim in same if claim.printed and not (claim.than or claim.printed_for)]
 
 
