@@ -235,9 +235,9 @@ def gains(record: Record) -> Picture:
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
     figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])}{scale})", fontsize=9)
-    handles = {"ours": Line2D([], [], color=COLORS[0], marker="o")}
-    handles |= {f"the paper{note}": Line2D([], [], color=color, **HOLLOW)} if printed else {}
-    figure.legend(handles.values(), handles, loc="outside upper right", ncols=len(handles))
+    if printed:
+        ours, papers = Line2D([], [], color=COLORS[0], marker="o"), Line2D([], [], color=color, **HOLLOW)
+        figure.legend([ours, papers], ["ours", f"the paper{note}"], loc="outside upper right", ncols=2)
     return figure
 
 
@@ -307,7 +307,7 @@ def curves(record: Record) -> Picture:
     zero = above if isinstance(above, str) else find_zero(record)
     colors = color_methods(score.method for score in record.scores if score.method != zero)
     names = dict.fromkeys(score.method for score in record.scores if score.x is None and score.method != zero)
-    levels = {method: 1.03 + 0.035 * number for number, method in enumerate(names)}  # places at the right of the panel
+    levels = {method: 1.07 + 0.035 * number for number, method in enumerate(names)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
@@ -333,12 +333,17 @@ def curves(record: Record) -> Picture:
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
+        if levels:
+            ax.text(np.mean([*levels.values()]), -0.04, "any", ha="center", va="top", transform=ax.transAxes)
         ax.grid(axis="y", color=GRID)
         if zero:
             ax.axhline(0, color=SOFT, linewidth=0.8)
+    ends = {method: [*line.values()][-1].mean for (method, _), line in reversed(lines.items()) if line}  # first panel's
     handles = [
-        Line2D([], [], color=color, label=readable(method), marker="o", linestyle="" if method in levels else "-")
-        for method, color in colors.items()
+        Line2D(
+            [], [], color=colors[method], label=readable(method), marker="o", linestyle="" if method in levels else "-"
+        )
+        for method in sorted(colors, key=lambda method: (method in levels, -ends[method]))  # from the top down
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")
