@@ -3,7 +3,7 @@
 Names in the examples are public and imported when asked for; see help(helpers.fit). Others are private by convention
 and may change, also the guide's. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
-Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1):
+Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 
 >>> load_reader("models/legal").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
 'Ada Bell'
@@ -11,6 +11,8 @@ Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; sc
 0
 >>> metrics.f1("Ada", ["Ada Bell"])
 0.6666666666666666
+>>> issubclass(UserError, ValueError)  # what is raised where files, settings or models cannot be used
+True
 
 Losses are functions of tensors, a value per example. Teachers give logits, but probabilities to soft_cross_entropy and
 soft_target_cross_entropy. Losses on spans take start and end, here of a window of 3 tokens. What a paper adds up of
@@ -40,12 +42,11 @@ tensor([0.6931])
 Train any model by any loss. Batches have a length, in steps, and ``micro_batches(step, number, device, multiple)``,
 which yields pairs of a share, of all that add up to 1, and a batch. A `Training` makes them:
 
->>> preset = load_preset("smoke")
->>> task = single_readers(preset, 0)["news"]  # a Training: what a result depends on
->>> batches = task.batches()
+>>> reader = single_readers(load_preset("smoke"), 0)["news"]  # a Training: what a result depends on
+>>> batches = reader.batches()
 >>> batches.teachers.append(lambda batch: {"teacher_start": torch.zeros(batch["input_ids"].shape)})  # see Teacher
 >>> settings = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=1)
->>> fit(task.build(), batches, task.loss, settings, seed=0).steps == len(batches)
+>>> fit(reader.build(), batches, reader.loss, settings, seed=0).steps == len(batches)
 True
 """
 
@@ -61,6 +62,7 @@ __version__ = "1.0.0"
 PUBLIC = {  # by name: the module, or its function or class, as torch and transformers take seconds to import
     "load_reader": "helpers.answering:load_reader",
     "run": "helpers.notebooks.runner:run",
+    "UserError": "helpers.errors:UserError",
     "metrics": "helpers.metrics:",
     "load_preset": "helpers.presets.load:load_preset",
     "fit": "helpers.loop:fit",

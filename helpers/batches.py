@@ -46,10 +46,7 @@ def length_buckets(lengths: np.ndarray, batch_size: int, rng: np.random.Generato
 
 
 def bucketed(lengths: np.ndarray, rows: np.ndarray | None = None, *, batch_size: int, seed: int) -> Epochs:
-    """Yield every sequence once per epoch, or each of ``rows``, those of like length together.
-
-    ``lengths`` counts each sequence's tokens.
-    """
+    """Yield every sequence once per epoch, or each of ``rows``, those of like ``lengths`` (in tokens) together."""
     rows = np.arange(len(lengths)) if rows is None else rows
     for epoch in count():
         batches = length_buckets(lengths[rows], batch_size, np.random.default_rng([seed, epoch]))

@@ -34,17 +34,15 @@ from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.export import check_export
 from helpers.papers.model_folders import check_keep
 from helpers.presets.load import keys, load_preset, nearest_key, override
-from helpers.presets.schema import EXAMPLES, DatasetSettings, Preset
+from helpers.presets.schema import EXAMPLES, Preset
 from helpers.results.stats import interval_over_passages
 
 WITHOUT_EFFECT = ("keep", "export", "results", "reader")  # parameters that change no number
 SettingsByKey = Mapping[str, object]
 MAX_RUN_NAME = 66  # characters of a run's name that say what differs
 DIGITS = 6  # of a fingerprint, in such a name
-PACKAGES = ("torch", "transformers", "datasets", "numpy")
 Code = tuple[str, bool]  # commit, and whether the code differs from it
 INJECTED = "# Parameters"  # how papermill's own cell begins
-SMOKE = "smoke"  # a preset for tests
 
 
 class ParameterError(UserError):
@@ -118,7 +116,9 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
                 f"{parameter}: preset {preset.name} reads no folder (its {name}.source is {section.source!r}); "
                 f'give preset lab, or a file of your own with source = "files" below [{name}]'
             )
-        if section.source == "hub" and not any(find_place(section, one) for one in section.named):
+        if section.source == "hub" and not any(
+            find_copy(section, source) or find_local(section, one) for one, source in section.named.items()
+        ):
             corpora = ", ".join(f"{source.replace(':', '/')} or {one}" for one, source in section.named.items())
             raise ParameterError(
                 f"{parameter}: expected corpora of preset {preset.name} in {section.folder}, such as {corpora:.100}, "
@@ -131,11 +131,6 @@ def with_settings(preset: Preset, settings: Mapping[str, object]) -> Preset:
     if settings.get("warmup_data") is None and updates.get("data", preset.data).domains != preset.data.domains:
         updates["warmup_data"] = ""  # a file of the preset's own corpora
     return changed.model_copy(update=updates)
-
-
-def find_place(settings: DatasetSettings, name: str) -> object:
-    """Return what a section's folder has of a domain that is downloaded otherwise; None where it has nothing."""
-    return find_copy(settings, settings.named[name]) or find_local(settings, name)
 
 
 def settle(notebook: str, name: str, settings: SettingsByKey, options: SettingsByKey) -> tuple[Preset, str]:
@@ -290,7 +285,8 @@ def describe_run(
     ``parameters`` are all that are in force. ``started`` is ``time.perf_counter()`` and ``revision`` is `read_commit`,
     both at the start, because the files may change meanwhile.
     """
-    gpu, packages = torch.cuda.is_available(), {name: version(name) for name in PACKAGES}
+    gpu = torch.cuda.is_available()
+    packages = {name: version(name) for name in ("torch", "transformers", "datasets", "numpy")}
     return records.Run(
         commit=revision[0],
         dirty=revision[1],
@@ -345,8 +341,8 @@ class Session:
         """
         card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
-        parameters = {**self.settings, **self.options}
-        parameters = {key: v for key, v in parameters.items() if key != "keep" and not key.startswith("engine.")}
+        given = {**self.settings, **self.options}.items()
+        parameters = {key: value for key, value in given if key != "keep" and not key.startswith("engine.")}
         if first := self.preset.engine.first_seed:  # a figure of a table's record has its earlier seeds too
             parts["scores"] = [score for score in parts.get("scores", []) if score.seed >= first]
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]
@@ -360,9 +356,8 @@ class Session:
         if by_question and not (facts["draws"] or preset.data.is_generated):  # the questions are the same for any seed
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}
             facts["passages"] = {text: [*interval] for text, interval in intervals.items() if interval}
-        drawn, more = preset.for_seed(min(seeds)), []
-        if parts.get("unit", card.unit) == "F1" and "data" in paper.examples:
-            more += label_notes(drawn)
+        drawn = preset.for_seed(min(seeds))
+        more = label_notes(drawn) if parts.get("unit", card.unit) == "F1" and "data" in paper.examples else []
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.has_source else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
@@ -488,11 +483,10 @@ def start(notebook: str, preset: str, settings: SettingsByKey | None = None, **o
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     number = len(in_force.seed_numbers)
     seeds = f", {number} seed{'s' * (number > 1)}" * ("seeds" in (settings or {}))
-    name, _, changes = run_name.partition("+")
     shown = values | {name: value for name, value in options.items() if value}
-    print("; ".join([f"preset {name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))
-    if in_force.name == SMOKE:
+    print("; ".join([f"preset {in_force.name} on {device}{seeds}", *(f"{k} = {v!r}" for k, v in shown.items())]))
+    if in_force.name == "smoke":
         print("preset smoke only tests that everything runs, on a few questions: its scores mean nothing")
-    if changes:
+    if run_name != in_force.name:
         print(f"results: {os.path.relpath(paths.results(run_name))}, as these are not the preset's own settings")
     return Session(in_force, values, run_name, options)
