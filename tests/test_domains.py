@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from conftest import waves_of
@@ -75,6 +76,13 @@ def test_methods_are_selected_by_name():
 def make_job(files, **parameters):
     parameters |= {"preset": str(files / "mine.toml"), "data_dir": str(files / "files")}
     return runner.make_job("18_your_domains", parameters)
+
+
+def test_readers_are_chosen_by_the_record_and_of_the_first_seed_where_its_seed_was_not_trained():
+    models = SimpleNamespace(by_row={"Mix": {5: {"news": ("of 5",)}, 6: {"news": ("of 6",)}}})
+    for seed, reader in {6: "of 6", 0: "of 5"}.items():  # a record to which seeds were added has its first choice
+        payload = {"best": {"news": "Mix"}, "seeds": {"news": seed}}
+        assert comparison.choose_readers(models, payload) == {"news": reader}
 
 
 def test_the_methods_that_are_named_are_trained_before_the_notebook_begins(files):

@@ -134,5 +134,9 @@ def choose_on_validation(models: Models) -> Plan:
 
 
 def choose_readers(models: Models, payload: Mapping[str, dict]) -> dict[str, Training]:
-    """Return each domain's reader by the choice in a record's payload."""
-    return {name: models.by_row[row][payload["seeds"][name]][name][0] for name, row in payload["best"].items()}
+    """Return each domain's reader by the choice in a record's payload, of the first seed where models lack that one."""
+    chosen = {}
+    for name, row in payload["best"].items():
+        seeds, seed = models.by_row[row], payload["seeds"][name]
+        chosen[name] = seeds[seed if seed in seeds else min(seeds)][name][0]
+    return chosen
