@@ -5,7 +5,7 @@ and may change, also the guide's. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 
->>> load_reader("models/legal").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
+>>> load_reader("deepset/minilm-uncased-squad2").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
 'Ada Bell'
 >>> run(["02"], {"preset": "mini", "seeds": 5})  # 0: all notebooks succeeded
 0
@@ -21,7 +21,7 @@ them is in its module of losses, such as helpers.papers.a2d.losses.
 >>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
 >>> teacher = torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([[0.0, 3.0, 0.0]])
->>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)
+>>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)  # 0 where padded, as q is in A2D
 >>> gold_divergence(student, teacher, gold, mask)  # IMM, Eqs. 5 and 9
 tensor([0.0300])
 >>> soft_cross_entropy(student, tuple(side.softmax(-1) for side in teacher), mask, 1.0)  # A2D, section 3.1

@@ -229,3 +229,10 @@ def test_a_training_is_drawn_by_its_losses_and_validation_scores():
     assert alone.get_ylabel() == "validation score"
     (alone,) = figures.training_curves("a reader", {"losses": losses, "validation": [], "steps": 4}).axes
     assert texts(alone.get_legend().texts) == ["label (1 to 3)", "soft (0.5 to 0.5)"]
+
+
+def test_a_row_that_is_its_baseline_with_every_seed_says_so():
+    estimates = {
+        ("", row): stats.Estimate((value,), value, value, value, "") for row, value in {"B": 0.0, "C": 1.0}.items()
+    }
+    assert figures.label_rows({"B": "A", "C": "A"}, "A", estimates) == ["B (identical)", "C"]

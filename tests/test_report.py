@@ -192,10 +192,11 @@ def test_the_page_begins_with_a_summary(results):
         assert f">{cell}</td>" in summary
     counts = summary.partition("by verdict</caption>")[2].partition("</table>")[0].split("<tr")[1:]
     assert [re.findall(r"<t[hd]>(.*?)</t[hd]>", line) for line in counts] == [
-        ["", "supported, smaller", "refuted", "too few seeds", report.WITHOUT_NUMBER],
-        ["IMM", "1", "1", "", "1"],
-        ["A2D", "", "", "2", "1"],
-        ["all", "1", "1", "2", "2"],
+        ["", "IMM", "A2D", "all"],
+        ["supported, smaller", "1", "", "1"],
+        ["refuted", "1", "", "1"],
+        ["too few seeds", "", "2", "2"],
+        [report.WITHOUT_NUMBER, "1", "1", "2"],
     ]
     assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
@@ -299,7 +300,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "Of 3 tested, numbered claims: 1 supported (IMM 1), 2 not (2 refuted: IMM, Table 1), 0 undecided."
+    count = "Of 3 claims with a number: 1 supported, 2 not (2 refuted: IMM, Table 1), 0 undecided."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}\n\n{findings.PICTURE}\n\n| claim |")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -326,6 +327,37 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
 
 
+def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict():
+    of_table = {"text": "B wins", "above": "B", "below": "A", "primary": True}  # by 5; the table has 9.5
+    numbers = [{"text": f"B wins by {gain}", "above": "B", "below": "A", "printed": gain} for gain in (4.0, 9.0)]
+    other = {"text": "C wins", "above": "C", "below": "A", "printed": 4.0}
+    (judged,) = report.judge_records([claimed(claims=[of_table, *numbers, other])])
+    pairs = report.main_verdicts(SimpleNamespace(key="imm", headlines=("table1",)), [judged])
+    pairs += findings.find_other_numbers(pairs, [judged])
+    assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
+    smaller, supported = "**supported, smaller**: +5.0 ± 1.2 (against +9.5)", "**supported**: +5.0 ± 1.2 (against +4)"
+    assert findings.state_world(pairs, pairs) == [smaller, supported]
+    assert findings.list_other_printed(*pairs[0]) == [4.0, 9.0]
+
+
+def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
+    claims = [{"text": f"B + K beats {name}", "above": "B + K", "below": "A"} for name in ("A", "itself")]
+    scores = [("A", "x", seed, 50.0) for seed in range(5)] + [("B + K", "x", seed, 54.0 + seed) for seed in range(5)]
+    ours = record("a2d/table1", scores, preset="study", claims=claims)
+    scores = [(row.replace("B", "C"), *rest) for row, *rest in scores]
+    claims = [{"text": "C + K beats A", "above": "C + K", "below": "A", "printed": 9.5, "printed_for": "with B"}]
+    other = record("a2d/table1", scores, preset="lab", claims=claims)
+    pairs = [(one, verdict) for one, verdicts in report.judge_records([ours, other]) for verdict in verdicts]
+    lines = findings.tabulate_verdicts(pairs, A2D).splitlines()[2:]
+    assert [line.split(" | ")[0] for line in lines] == ["| Title: B + K beats A", "| Title: B + K beats itself"]
+    assert lines[0].endswith(" (C) |") and "with B" not in lines[0] and lines[1].endswith(" |  |")
+
+
+def test_the_end_of_an_interval_shows_on_which_side_of_0_it_is():
+    ends = [report.state_end(value, "+z,.1f") for value in (-0.015, 0.04, 0.0, -1.0)]
+    assert ends == ["-0.01", "+0.04", "+0.0", "-1.0"] and report.state_end(0.3, ".0f") == "0.3"
+
+
 def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     of_paper = {"text": "B wins", "above": "B", "below": "A", "primary": True}
     judged = report.judge_records(
@@ -339,7 +371,10 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     lost = {**of_paper, "above": "A", "below": "B"}
     judged = report.judge_records([claimed(claims=[lost], untested="readers are at chance")])
     card = SimpleNamespace(key="imm", headlines=("table1",), method="IMM")
-    assert findings.state_spared({"public corpora": {"imm": judged}}, [card]) == " (if tested, at worst: IMM refuted)"
+    assert (
+        findings.state_spared({"public corpora": {"imm": judged}}, [card])
+        == ". Were they tested, at worst: IMM refuted"
+    )
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():

@@ -153,6 +153,9 @@ def test_a_form_asks_what_its_boxes_hold(models, forms, shown, monkeypatch, caps
         patch.setattr(widgets, "compare_readers", raise_error)  # as for an encoder whose attention cannot be read
         button.click()
     assert "<b>error:</b> no attention" in answers.value
+    others = {f"Other {name}": pair for name, pair in models.items() if "news" not in name}
+    widgets.ask_box({**models, **others})
+    assert forms[-1]["about"].options == ("encyclopedia", "news")  # first where there are methods to compare
     capsys.readouterr()
     widgets.ask_box({})
     assert capsys.readouterr().out.startswith("no reader is trained yet; run")

@@ -189,7 +189,8 @@ def ask_box(readers: ReadersByName, place: str | None = None) -> None:
         return
     if any(reader.preset.data.is_generated for reader, _ in readers.values()):
         print(TOY)
-    form(topics, {place: load_reader(place)} if place else {})
+    ordered = sorted(topics.items(), key=lambda topic: -len(topic[1][1]))  # first where methods can be compared
+    form(dict(ordered), {place: load_reader(place)} if place else {})
 
 
 def attention_slider(readers: dict[str, Training], examples: Sequence[Example]) -> None:

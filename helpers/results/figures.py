@@ -255,6 +255,8 @@ def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[st
     """Return the rows' names, with the baseline where it is not the first, and the seeds where others have more."""
     few = name_few_seeds({row: len(each.values) for (_, row), each in estimates.items()})
     others = {row: f", above {readable(baseline)}" for row, baseline in below.items() if baseline != first}
+    differing = {row for (_, row), each in estimates.items() if any(each.values)}
+    others |= {row: " (identical)" for _, row in estimates if row not in differing}
     labels = [f"{readable(row)}{others.get(row, '')}{few.get(row, '')}" for row in below]
     return [textwrap.fill(label, LABEL, break_on_hyphens=False) for label in labels]
 

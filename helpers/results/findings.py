@@ -6,7 +6,7 @@ All is computed from stored records and their verdicts.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -29,21 +29,21 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "- ±: 95 % interval. [Holm-corrected verdicts](docs/statistics.md) test against zero; *smaller* and *less "
-    f"than half*, against the paper's number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
+    "- ±: 95 % interval over seeds. [Verdicts](docs/statistics.md) are Holm-corrected tests against zero; *smaller* "
+    f"and *less than half*, against the paper's number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
 OF_LAB = (
-    "On public corpora [test examples may have been trained on](docs/statistics.md#test-examples-are-not-trained-on). "
+    "On public corpora [test examples may have been trained on](docs/statistics.md#what-is-left-out-of-training). "
     "`lab` was sized by test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Unmarked: supported. Readers of several domains first learned other questions. EM: exact match, if not certainly "
-    f"gained (`lab`: unrecorded). *{LONGER.capitalize()}*: twice (one domain), or all equally many steps."
+    "Unmarked: supported. Readers of several domains start from one of other questions. EM: exact match where it did "
+    f"not surely rise (`lab`, several domains: unrecorded). *{LONGER.capitalize()}*: twice, or all equally many steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
-    "([what it says](../docs/statistics.md#test-examples-are-not-trained-on))."
+    "([what it says](../docs/statistics.md#what-is-left-out-of-training))."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -105,9 +105,26 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
         by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
         if pairs := list(chain.from_iterable(by_world.values())):
             for world, by_paper in findings.items():
+                by_world[world] += find_other_numbers(by_world[world], by_paper[paper.key])
                 by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
+
+
+def find_other_numbers(main: Pairs, judged: Iterable[Judged]) -> Pairs:
+    """Find other verdicts on the differences of main claims, as against a number in the paper's text."""
+    others = []
+    for record, verdict in chain.from_iterable(zip(repeat(record), verdicts) for record, verdicts in judged):
+        of_main = [one.outcome for of, one in main if of is record and are_alike(one.claim, verdict.claim)]
+        if of_main and verdict.outcome not in of_main:
+            others.append((record, verdict))
+    return others
+
+
+def are_alike(one: Claim, other: Claim) -> bool:
+    """Return whether two claims are about the same difference, of which the paper may print several numbers."""
+    about = attrgetter("above", "below", "columns", "than", "printed_for")
+    return about(one) == about(other)
 
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
@@ -153,7 +170,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim", "reported (points)", *findings]
+    heads = ["claim", "reported (F1, accuracy)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -187,19 +204,16 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     counts = Counter(outcome if outcome == stats.FAILED else shorten_outcome(outcome) for outcome in outcomes)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
     named = f" ({len(refuted)} refuted: {'; '.join(dict.fromkeys(refuted))})" * bool(refuted)
-    of_papers = Counter(record.label.partition(",")[0] for record, verdict in tested if verdict.outcome in SUCCESSES)
-    spread = f" ({', '.join(f'{method} {number}' for method, number in of_papers.most_common())})" * bool(of_papers)
-    words = {stats.SUPPORTED: f"supported{spread}", NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
+    words = {stats.SUPPORTED: stats.SUPPORTED, NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} tested, numbered claims: {count}."
+    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} claims with a number: {count}."
 
 
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
     """List what the paper prints elsewhere, as in its text, for the difference that a verdict is about."""
-    about = attrgetter("above", "below", "columns")
-    same = [claim for claim in record.claims if about(claim) == about(verdict.claim)]
-    return [claim.printed for claim in same if claim.printed and not (claim.than or claim.printed_for)]
+    numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
+    return [claim.printed for claim in numbered if are_alike(claim, verdict.claim)]
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -208,7 +222,8 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
     for record, verdict in of_world:
         word, difference = brief(record, verdict)
         places = [place_apart(record, verdict, of_world, of_all)]
-        if verdict.claim.printed_for and verdict.claim.below not in places[0]:  # which tells of another reader
+        is_told = verdict.claim.below in places[0]  # that it is another reader than the paper's
+        if verdict.claim.printed_for and verdict.outcome != stats.UNTESTED and not is_told:
             places.append(f"paper: {verdict.claim.printed_for}")
         place = ", ".join(filter(None, places))
         differences.setdefault(word, []).append(difference + f" ({place})" * bool(place))
@@ -226,6 +241,8 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
+    numbers = [other for of, other in of_world if of is record and are_alike(other.claim, verdict.claim)]
+    names += [f"against {report.state_verdict(record, verdict)[1]}"] if len(numbers) > 1 else []
     return ", ".join(filter(None, names))
 
 
@@ -298,8 +315,8 @@ def state_gains(pairs: Pairs, in_readme: bool, note: str = "") -> str:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
             notes.append(name_preset(record) * (len(presets) > 1))
             notes.append(report.table_of(record) * (len(tables) > 1))
-            notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
-        else:
+        notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
+        if not in_readme:
             notes.append(place)
         texts.append(gain + f" ({', '.join(filter(None, notes))})" * any(notes))
     return ("<br>" if in_readme else "; ").join(texts)
@@ -416,7 +433,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f" (if tested, at worst: {'; '.join(texts)})" if texts else ""
+    return f". Were they tested, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:
@@ -433,15 +450,23 @@ def scores_of(record: Record) -> str:
 
 
 def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
-    """Return the verdicts on claims as a Markdown table with a column per preset; "†" marks earlier settings."""
+    """Return the verdicts on claims as a Markdown table with a column per preset; "†" marks earlier settings.
+
+    A claim about another reader than the paper's is in the line of the paper's, with the reader's name.
+    """
     rows: dict[tuple[str, str], dict[str, str]] = {}
     for record, verdict in pairs:
         reported = report.state_verdict(record, verdict)[1] or "no number"
         of_paper = {} if verdict.claim.control else {"the paper": reported}
-        row = rows.setdefault((record.artefact, verdict.claim.text), {"claim": ""} | of_paper)
-        row["claim"] = f"{report.table_of(record)}: {verdict.claim.text}"
+        text, of, reader = verdict.claim.text, verdict.claim.printed_for, verdict.claim.above.partition(" + ")[0]
+        other = text.replace(reader, of.removeprefix("with ").partition(" ")[0]) if of.startswith("with ") else text
+        is_beside = other != text and (record.artefact, other) in rows
+        row = rows.setdefault((record.artefact, other if is_beside else text), {"claim": ""} | of_paper)
+        row["claim"] = row["claim"] or f"{report.table_of(record)}: {text}"
         row[record.preset] = ": ".join(brief(record, verdict))
-        if (of := verdict.claim.printed_for) and of not in row.get("the paper", of):
+        if is_beside:
+            row[record.preset] += f" ({reader})"
+        elif of and of not in row.get("the paper", of):
             row[record.preset] += f" (the paper's is {of})"
         row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))
     table = to_markdown(pd.DataFrame(rows.values()).fillna(""))

@@ -72,8 +72,7 @@ KEY = (
     "refuted. The p value in its column is that against zero; of a share, against half of the paper's; of “at most 1”, "
     "against a change of 1. A verdict on the size has its own behind it. "
     "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
-    "that two claims are about counts once. "
-    "An interval is not corrected, so it may exclude 0 where a claim is undecided."
+    "that two claims are about counts once."
 )
 
 
@@ -92,7 +91,7 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
         if ours.over and short and halves[0] == halves[1]:
             half = f" ± {halves[0]}"
         elif ours.over:
-            intervals = ["95 % CI " * (not short) + f"{ours.low:{form}} to {ours.high:{form}}"]
+            intervals = ["95 % CI " * (not short) + f"{state_end(ours.low, form)} to {state_end(ours.high, form)}"]
         if claim.text in record.passages:
             intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
         is_zero = not round(ours.mean, stats.decimals(first))  # as shown, which has no sign
@@ -106,6 +105,12 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
         digits = paper_decimals(record) if claim.printed is None else decimals_of([claim.printed])
         reported = f"{printed:+z.{digits}f} {claim.printed_for}".rstrip()
     return outcome.capitalize(), reported, amount
+
+
+def state_end(value: float, form: str) -> str:
+    """Return an end of an interval as text, with more decimals where these tell on which side of 0 it is."""
+    text = f"{value:{form}}"
+    return text if value == 0 or re.search("[1-9]", text) else f"{value:{'+' * ('+' in form)}.1g}"
 
 
 def describe_verdict(record: Record, verdict: Verdict) -> str:
@@ -206,7 +211,7 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
         for row in rows:
             subtracted = [(-1, baseline, columns)] if baseline else []
             if each := stats.estimate(record, [(1, row, columns), *subtracted]):
-                ends = f" ({each.low:{form}} to {each.high:{form}})" if each.low < each.high else ""
+                ends = f" ({state_end(each.low, form)} to {state_end(each.high, form)})" if each.low < each.high else ""
                 ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends}"
                 estimates.append(each)
                 seeds[row] = max(seeds[row], len(each.values))
@@ -594,7 +599,7 @@ def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
     frame = frame[sorted(frame, key=order.index)]
     frame.loc["all"] = frame.sum()
-    return add_caption(frame.replace(0, "").to_html(border=0), "claims of the papers, by verdict")
+    return add_caption(frame.replace(0, "").T.to_html(border=0), "claims of the papers, by verdict")
 
 
 def embed_figure(record: Record) -> str:

@@ -14,10 +14,14 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
 
     ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. The mask
     is 1 at real tokens. Eq. 1 multiplies the result by the square of the temperature; this function does not. Raises
-    ValueError for logits in the place of probabilities (on a CPU), and for a temperature that is not above 0.
+    ValueError for a temperature that is not above 0 and, on a CPU, for logits in the place of probabilities and for
+    probabilities where the mask is 0.
     """
     for q in teacher_probabilities:
         check_probabilities(q)
+        if q.device.type == "cpu" and (most := q.masked_fill(mask_BxL != 0, 0.0).amax()) > 0:
+            problem = f"expected probability 0 at masked tokens, found {most:.3g}"
+            raise ValueError(f"{problem}; give the teacher's logits there -inf before the softmax")
     pairs = zip(student, teacher_probabilities, strict=True)
     return -sum((q.float() * log_probabilities(soften(s, temperature), mask_BxL)).sum(-1) for s, q in pairs)
 

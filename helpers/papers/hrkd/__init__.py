@@ -20,7 +20,7 @@ PAPER = Paper(
     method="HRKD",
     claim="Weighting domains by a graph improves plain distillation",
     remark="By the paper's equations every domain has nearly always the same weight, and the graph gets no gradient. "
-    "The released code never trains the graph, so its weights are noise. Tables 3 and 4 of `lab` are two runs, so one "
+    "The released code never trains the graph, so its weights are noise. `lab` ran Tables 3 and 4 apart, so one "
     "difference has two values",
     headlines=("table2", "table3"),
     exhibits=(
