@@ -101,7 +101,7 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
     with pytest.raises(ValueError, match="found rows that add up to 3; take the softmax"):  # none of them is negative
         soft_cross_entropy(logits, (torch.tensor([[0.0, 3.0]]),) * 2, mask, 1.0)
     padded = torch.tensor([[1, 0]])  # with a softmax over all tokens
-    with pytest.raises(ValueError, match="expected probability 0 at masked tokens, found 0.5; give the teacher's"):
+    with pytest.raises(ValueError, match=r"expected probability 0 at masked tokens, found 0\.5; give the teacher's"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, padded, 1.0)
     with pytest.raises(ValueError, match="temperature: expected a number above 0, found 0"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, mask, 0)
