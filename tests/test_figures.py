@@ -73,6 +73,13 @@ def test_a_table_is_drawn_above_its_baseline_beside_the_papers_differences():
     assert figures.readable("RMR (E)") == "ensemble of RMR" and figures.readable("B") == "B"
 
 
+def test_ablations_are_drawn_as_the_paper_claims_them():
+    claims = [{"text": "A beats itself without K", "above": "A", "below": row} for row in "BC"]
+    figure = figures.draw_record(claimed(claims=claims))
+    assert marks(figure.axes[0], "o") == [(-5, 0), (0, 1)] and marks(figure.axes[0], "D") == [(-9.5, 0)]
+    assert figure.get_supxlabel() == "F1 of A above the row (95 % interval over 5 seeds)"
+
+
 def test_columns_without_an_average_have_a_panel_each():
     scores = [
         (row, c, s, v + s * (row == "B")) for row, v in {"A": 1, "B": 5}.items() for c in "xyzuv" for s in range(3)

@@ -183,10 +183,14 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
+    Where the paper claims that the baseline is above other rows, as of ablations, draw how far it is.
+
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
     What the paper prints of something else, as after more rounds, is grey.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
+    claimed = {claim.above for claim in record.claims if not claim.control}
+    sign = -1 if claimed == {first} else 1
     below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
     if record.average or len(groups) == 1:
         groups = {"": record.columns}
@@ -194,13 +198,13 @@ def gains(record: Record) -> Picture:
         (title, row): each
         for title, columns in groups.items()
         for row in below
-        if (each := stats.estimate(record, [(1, row, columns), (-1, below[row], columns)]))
+        if (each := stats.estimate(record, [(sign, row, columns), (-sign, below[row], columns)]))
     }
     printed = {}
     for title, row in product(groups, below):
         claim = Claim(text=row, above=row, below=below[row], columns=[title] if title else [])
         if (gap := stats.printed_difference(record, claim)) is not None:
-            printed[title, row] = gap
+            printed[title, row] = sign * gap
     labels = label_rows(below, first, estimates)
     of_columns = [
         [value for (title, _), each in estimates.items() if title == name for value in each.values] for name in groups
@@ -234,7 +238,8 @@ def gains(record: Record) -> Picture:
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
-    figure.supxlabel(f"{unit} above {baseline} ({intervals([*estimates.values()])}{scale})", fontsize=9)
+    order = f"{unit} above {baseline}" if sign > 0 else f"{unit} of {baseline} above the row"
+    figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     if printed:
         ours, papers = Line2D([], [], color=COLORS[0], marker="o"), Line2D([], [], color=color, **HOLLOW)
         figure.legend([ours, papers], ["ours", f"the paper{note}"], loc="outside upper right", ncols=2)
