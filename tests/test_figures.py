@@ -75,6 +75,7 @@ def test_a_table_is_drawn_above_its_baseline_beside_the_papers_differences():
 
 def test_ablations_are_drawn_as_the_paper_claims_them():
     claims = [{"text": "A beats itself without K", "above": "A", "below": row} for row in "BC"]
+    claims.append({"text": "a control", "above": "B", "below": "A", "control": True})
     figure = figures.draw_record(claimed(claims=claims))
     assert marks(figure.axes[0], "o") == [(-5, 0), (0, 1)] and marks(figure.axes[0], "D") == [(-9.5, 0)]
     assert figure.get_supxlabel() == "F1 of A above the row (95 % interval over 5 seeds)"
@@ -239,7 +240,7 @@ def test_a_training_is_drawn_by_its_losses_and_validation_scores():
 
 
 def test_a_row_that_is_its_baseline_with_every_seed_says_so():
-    estimates = {
-        ("", row): stats.Estimate((value,), value, value, value, "") for row, value in {"B": 0.0, "C": 1.0}.items()
-    }
-    assert figures.label_rows({"B": "A", "C": "A"}, "A", estimates) == ["B (identical)", "C"]
+    gains = {"B": 0.0, "C": 1.0, "D": 0.0}
+    estimates = {("", row): stats.Estimate((gain,) * 3, gain, gain, gain, "3 seeds") for row, gain in gains.items()}
+    labels = figures.label_rows({"B": "A", "C": "A", "D": "B"}, "A", estimates)
+    assert labels == ["B (identical)", "C", "D, above B (identical)"]

@@ -183,14 +183,14 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
-    Where the paper claims that the baseline is above other rows, as of ablations, draw how far it is.
+    Where the paper claims no more than that the baseline is above rows, as of ablations, draw how far it is.
 
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
     What the paper prints of something else, as after more rounds, is grey.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     claimed = {claim.above for claim in record.claims if not claim.control}
-    sign = -1 if claimed == {first} else 1
+    sign = -1 if claimed == {first} and not record.compared_with else 1
     below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
     if record.average or len(groups) == 1:
         groups = {"": record.columns}
@@ -257,12 +257,17 @@ def scale_up(ax: Axes, axis: str, values: Sequence[float]) -> str:
 
 
 def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[str, str], Estimate]) -> list[str]:
-    """Return the rows' names, with the baseline where it is not the first, and the seeds where others have more."""
+    """Return the rows' names, with the baseline where it is not the first, and the seeds where others have more.
+
+    Rows that do not differ from their baseline say so.
+    """
     few = name_few_seeds({row: len(each.values) for (_, row), each in estimates.items()})
     others = {row: f", above {readable(baseline)}" for row, baseline in below.items() if baseline != first}
-    differing = {row for (_, row), each in estimates.items() if any(each.values)}
-    others |= {row: " (identical)" for _, row in estimates if row not in differing}
-    labels = [f"{readable(row)}{others.get(row, '')}{few.get(row, '')}" for row in below]
+    enough = {row for (_, row), each in estimates.items() if each.over}
+    same = enough - {row for (_, row), each in estimates.items() if any(each.values)}
+    labels = [
+        f"{readable(row)}{others.get(row, '')}{' (identical)' * (row in same)}{few.get(row, '')}" for row in below
+    ]
     return [textwrap.fill(label, LABEL, break_on_hyphens=False) for label in labels]
 
 
@@ -303,7 +308,7 @@ def bars(record: Record) -> Figure:
 
 
 def curves(record: Record) -> Picture:
-    """Draw a panel per column and a line per method, a point aside where it has no x; hollow what the paper prints.
+    """Draw a panel per column and a line per method, a point aside ("any") where it has no x; hollow the paper's.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
     are drawn: from each method's score at that x, or from the method named. A method with zeros alone is the one that
@@ -340,7 +345,7 @@ def curves(record: Record) -> Picture:
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
-        if levels:
+        if any(lines[method, column] for method in levels):
             ax.text(np.mean([*levels.values()]), -0.04, "any", ha="center", va="top", transform=ax.transAxes)
         ax.grid(axis="y", color=GRID)
         if zero:
@@ -350,7 +355,7 @@ def curves(record: Record) -> Picture:
         Line2D(
             [], [], color=colors[method], label=readable(method), marker="o", linestyle="" if method in levels else "-"
         )
-        for method in sorted(colors, key=lambda method: (method in levels, -ends[method]))  # from the top down
+        for method in sorted(colors, key=lambda method: (method in levels, -ends.get(method, 0.0)))  # from the top down
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
     figure.legend(handles=handles, loc="outside right upper")

@@ -6,7 +6,7 @@ All is computed from stored records and their verdicts.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ OF_LAB = (
     "`lab` was sized by test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Unmarked: supported. Readers of several domains start from one of other questions. EM: exact match where it did "
-    f"not surely rise (`lab`, several domains: unrecorded). *{LONGER.capitalize()}*: twice, or all equally many steps."
+    "Unmarked: supported. Readers of several domains start from one of other questions. EM: exact match, if recorded, "
+    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice, or all equally many steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -114,16 +114,18 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 def find_other_numbers(main: Pairs, judged: Iterable[Judged]) -> Pairs:
     """Find other verdicts on the differences of main claims, as against a number in the paper's text."""
     others = []
-    for record, verdict in chain.from_iterable(zip(repeat(record), verdicts) for record, verdicts in judged):
-        of_main = [one.outcome for of, one in main if of is record and are_alike(one.claim, verdict.claim)]
-        if of_main and verdict.outcome not in of_main:
-            others.append((record, verdict))
+    for record, verdicts in judged:
+        of_record = [verdict for same, verdict in main if same is record]
+        for verdict in verdicts:
+            alike = [one.outcome for one in of_record if are_alike(one.claim, verdict.claim)]
+            if alike and verdict.outcome not in alike:
+                others.append((record, verdict))
     return others
 
 
 def are_alike(one: Claim, other: Claim) -> bool:
     """Return whether two claims are about the same difference, of which the paper may print several numbers."""
-    about = attrgetter("above", "below", "columns", "than", "printed_for")
+    about = attrgetter("above", "below", "columns", "than", "within", "control", "printed_for")
     return about(one) == about(other)
 
 
@@ -177,7 +179,8 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
         notebook = next(card.name for card in paper.notebooks if card.plans)
         claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
         reported = dict.fromkeys(report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs)
-        reported |= dict.fromkeys(f"{value:+.2f}" for pair in pairs for value in list_other_printed(*pair))
+        others = [value for pair in pairs for value in list_other_printed(*pair)]
+        reported |= dict.fromkeys(f"{value:+.{report.decimals_of([value])}f}" for value in others)
         authors = paper.name.replace(" et al.", "")
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
@@ -222,7 +225,7 @@ def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
     for record, verdict in of_world:
         word, difference = brief(record, verdict)
         places = [place_apart(record, verdict, of_world, of_all)]
-        is_told = verdict.claim.below in places[0]  # that it is another reader than the paper's
+        is_told = verdict.claim.below in places[0].split(", ")  # that it is another reader than the paper's
         if verdict.claim.printed_for and verdict.outcome != stats.UNTESTED and not is_told:
             places.append(f"paper: {verdict.claim.printed_for}")
         place = ", ".join(filter(None, places))
@@ -241,8 +244,9 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    numbers = [other for of, other in of_world if of is record and are_alike(other.claim, verdict.claim)]
-    names += [f"against {report.state_verdict(record, verdict)[1]}"] if len(numbers) > 1 else []
+    alike = [one for same, one in of_world if same is record and are_alike(one.claim, verdict.claim)]
+    reported = report.state_verdict(record, verdict)[1]
+    names += [f"against {reported}"] if reported and len(alike) > 1 else []
     return ", ".join(filter(None, names))
 
 
@@ -461,8 +465,8 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         text, of, reader = verdict.claim.text, verdict.claim.printed_for, verdict.claim.above.partition(" + ")[0]
         other = text.replace(reader, of.removeprefix("with ").partition(" ")[0]) if of.startswith("with ") else text
         is_beside = other != text and (record.artefact, other) in rows
-        row = rows.setdefault((record.artefact, other if is_beside else text), {"claim": ""} | of_paper)
-        row["claim"] = row["claim"] or f"{report.table_of(record)}: {text}"
+        of_claim = {"claim": f"{report.table_of(record)}: {text}"} | of_paper
+        row = rows.setdefault((record.artefact, other if is_beside else text), of_claim)
         row[record.preset] = ": ".join(brief(record, verdict))
         if is_beside:
             row[record.preset] += f" ({reader})"

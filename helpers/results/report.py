@@ -93,7 +93,8 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
         elif ours.over:
             intervals = ["95 % CI " * (not short) + f"{state_end(ours.low, form)} to {state_end(ours.high, form)}"]
         if claim.text in record.passages:
-            intervals.append("over passages {:{form}} to {:{form}}".format(*record.passages[claim.text], form=form))
+            low, high = (state_end(value, form) for value in record.passages[claim.text])
+            intervals.append(f"over passages {low} to {high}")
         is_zero = not round(ours.mean, stats.decimals(first))  # as shown, which has no sign
         amount = f"{ours.mean:{form.removeprefix('+') if is_zero else form}}{half} {unit}"
         amount += f" ({'; '.join(intervals)})" * bool(intervals)
@@ -110,7 +111,9 @@ def state_verdict(record: Record, verdict: Verdict, short: bool = False) -> tupl
 def state_end(value: float, form: str) -> str:
     """Return an end of an interval as text, with more decimals where these tell on which side of 0 it is."""
     text = f"{value:{form}}"
-    return text if value == 0 or re.search("[1-9]", text) else f"{value:{'+' * ('+' in form)}.1g}"
+    if abs(value) < stats.ROUNDING or re.search("[1-9]", text):
+        return text
+    return np.format_float_positional(value, precision=1, fractional=False, trim="-", sign="+" in form)
 
 
 def describe_verdict(record: Record, verdict: Verdict) -> str:

@@ -137,6 +137,6 @@ def choose_readers(models: Models, payload: Mapping[str, dict]) -> dict[str, Tra
     """Return each domain's reader by the choice in a record's payload, of the first seed where models lack that one."""
     chosen = {}
     for name, row in payload["best"].items():
-        seeds, seed = models.by_row[row], payload["seeds"][name]
-        chosen[name] = seeds[seed if seed in seeds else min(seeds)][name][0]
+        seeds = models.by_row[row]
+        chosen[name] = seeds.get(payload["seeds"][name], seeds[min(seeds)])[name][0]
     return chosen
