@@ -27,8 +27,7 @@ def plan_steps(epochs: Iterable[list], steps: int) -> list:
 
 
 def upsample(sizes: Sequence[int], rng: np.random.Generator) -> list[np.ndarray]:
-    """Return indices that repeat each domain to the size of the largest: whole copies, then a random part (IMM section
-    4, substep 1)."""
+    """Repeat each domain to the size of the largest, as indices: whole copies, then a random part (IMM, section 4)."""
     most = max(sizes)
     return [np.append(np.tile(np.arange(size), most // size), rng.permutation(size)[: most % size]) for size in sizes]
 

@@ -492,8 +492,7 @@ def answer_questions(
 def average_gold_probability(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:
     """Average the probability that a reader gives to the first and last token of right answers, by set.
 
-    Only windows that hold the answer count. Near 1 on questions that the reader memorised, where it has nothing to
-    teach beyond the labels.
+    Only windows that hold the answer count. Near 1 the reader has memorised, and teaches no more than labels do.
     """
     preset, probabilities = outputs.preset, {}
     for name, (reader,) in outputs.models.items():

@@ -159,8 +159,7 @@ class Windows(Sequences):
     """
 
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
-        """Return the first and last position in a window of the tokens that the characters ``span`` cover; 0 where it
-        does not hold them all."""
+        """Return the first and last position in a window of the tokens of a ``span``; 0 where it lacks some."""
         chars, prefix = self.rows[window].chars, int(self.passage_start_W[window])
         if not len(chars) or span[0] < chars[0][0] or span[1] > chars[-1][1]:
             return 0, 0
@@ -171,8 +170,7 @@ class Windows(Sequences):
 def window_starts(tokens: int, capacity: int, step: int) -> list[int]:
     """Return the first token of each window over ``tokens``; the last window ends with the passage.
 
-    BERT's rule: the next window begins ``step`` tokens on, or where this one ends if that is nearer, until one
-    reaches the end.
+    BERT's rule: the next window begins ``step`` tokens on, or where this one ends if that is nearer.
     """
     starts = [0]
     while starts[-1] + capacity < tokens:

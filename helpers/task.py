@@ -7,6 +7,7 @@ side by side (and is sent their values), or `Spent` tasks. It returns its own va
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Generator, Hashable, Iterable
 from contextlib import suppress
@@ -65,7 +66,7 @@ class Task:
     def key(self) -> str:
         """The name of the folder: the ``stem``, and a hash of version, fields and settings.
 
-        Preset and label are not hashed. A task among the fields counts by its key, a function by its name.
+        Preset and label are not hashed. A task among the fields counts by its key, a function or class by `name_code`.
         """
         names = [field.name for field in dataclasses.fields(self) if field.name not in self.unhashed]
         facts = [self.version, {name: getattr(self, name) for name in names}, self.settings()]
@@ -174,10 +175,20 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Task):
         return value.key
     if isinstance(value, partial):
-        return [value.func.__name__, value.keywords]
+        return [name_code(value.func), value.keywords]
     if dataclasses.is_dataclass(value):
-        return [type(value).__name__, vars(value)]
-    return getattr(value, "__name__", None) or str(value)
+        return [name_code(type(value)), vars(value)]
+    return name_code(value) if hasattr(value, "__name__") else str(value)
+
+
+def name_code(code: Any) -> str | list[str]:
+    """Name a function or class, one outside the package with its source. Raises UserError where that is not there."""
+    if str(code.__module__).partition(".")[0] == __package__:
+        return code.__name__
+    try:
+        return [code.__module__, code.__qualname__, inspect.getsource(code)]
+    except (OSError, TypeError):
+        raise UserError(f"{code.__qualname__}: no source is there to tell versions apart; write it in a file") from None
 
 
 def _tasks_in(value: Any) -> list[Task]:

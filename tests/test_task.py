@@ -1,11 +1,16 @@
 """Work that is done once: keys, results, damage, locks."""
 
+import importlib
+import linecache
 import os
 import pwd
 import stat
+import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 import torch
@@ -13,9 +18,11 @@ from filelock import FileLock, Timeout
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from helpers.errors import UserError
+from helpers.extractive_qa import likelihood
 from helpers.files import unwritten
 from helpers.presets.load import load_preset
-from helpers.task import DamagedFile, NotDone, Task, with_needs
+from helpers.task import DamagedFile, NotDone, Task, name_code, with_needs
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -55,6 +62,24 @@ def test_a_key_stands_for_fields_settings_and_version(number, monkeypatch):
     )
     monkeypatch.setattr(Number, "version", 2)
     assert number(1).key != one.key
+
+
+def test_code_outside_the_package_counts_by_its_source(number, tmp_path, monkeypatch):
+    def key_of(text, module="mine"):
+        (tmp_path / f"{module}.py").write_text(text)
+        monkeypatch.syspath_prepend(tmp_path)
+        sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        linecache.checkcache()
+        code = importlib.import_module(module).likelihood
+        return number(1, named={"loss": partial(code, weight=2)}).key, number(1, named={"loss": code}).key
+
+    text = "def likelihood(output, batch, progress=0.0, weight=1):\n    return {{'likelihood': {}}}\n"
+    keys = {key_of(text.format("1 + 1")), key_of(text.format("1 + 222")), key_of("likelihood = lambda: 33333\n")}
+    assert len(keys) == 3 and key_of(text.format("1 + 1")) in keys
+    assert name_code(likelihood) == "likelihood"  # as version says what changed
+    with pytest.raises(UserError, match="no source is there to tell versions apart; write it in a file"):
+        name_code(FunctionType(compile("0", "<nowhere>", "eval"), {"__name__": "mine"}, "f"))
 
 
 def test_needs_come_first_and_once(number):

@@ -136,8 +136,7 @@ class TestedTexts:
 
 
 def identify_examples(parts: Parts) -> dict[str, list[list[Key]]]:
-    """Return by part what tells each example from others whatever its case, white space, Unicode form and invisible
-    characters.
+    """Return by part what tells examples apart whatever their case, white space, Unicode form, invisible characters.
 
     It is passage and question, one text, both texts of a pair, or a context with its endings in any order. A variant of
     a question, with a misleading sentence in its passage, counts as its original too, where the parts have that.

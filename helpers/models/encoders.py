@@ -67,8 +67,7 @@ def loading_arguments(encoder: str) -> dict[str, object]:
 
 
 def load_config(encoder: str, **changes: object) -> PreTrainedConfig:
-    """Load an encoder's configuration with ``changes``. Raises EncoderError, also where it has no layers or
-    names code to run."""
+    """Load an encoder's configuration with ``changes``. Raises EncoderError, also for no layers or code to run."""
     source = loading_arguments(encoder)
     if "revision" not in source and not Path(source["pretrained_model_name_or_path"], "config.json").is_file():
         raise EncoderError(f"encoder {encoder!r}: expected config.json in this folder, found none; give an encoder's")
@@ -120,8 +119,7 @@ def load_encoder(
     "choices" (of an example's endings). Its weights follow ``seed``, unless the encoder comes with a head of the same
     kind and size. All other weights have to be there, but with ``new_pooler`` those of BERT's pooler, which belongs to
     its heads: readers and encoders pretrained on words alone have none. ``random_layers`` > 0 builds that many layers
-    of random weights, for tests. Raises EncoderError, also where the encoder cannot read ``max_length`` tokens or its
-    tokenizer's token types.
+    of random weights, for tests. Raises EncoderError, also where the encoder cannot read what `check_inputs` checks.
     """
     auto, changes = HEADS[head], {"num_hidden_layers": random_layers} if random_layers else {}
     config = load_config(encoder, num_labels=classes, **changes)
@@ -173,8 +171,7 @@ def check_weights(encoder: str, problems: list[str]) -> None:
 
 
 def check_inputs(model: nn.Module, encoder: str, max_length: int = 0) -> None:
-    """Raise EncoderError where a model on the CPU cannot read what the encoder's tokenizer makes, ``max_length``
-    tokens of it."""
+    """Raise EncoderError where a model on the CPU cannot read ``max_length`` tokens of the encoder's tokenizer."""
     tokenizer, config = load_tokenizer(encoder), model.config
     if (rows := getattr(config, "vocab_size", len(tokenizer))) < len(tokenizer):
         problem = f"has embeddings of {rows:,} tokens, its tokenizer has {len(tokenizer):,}"

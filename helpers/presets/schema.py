@@ -1,7 +1,6 @@
 """The sections of a preset as strict models, a class each.
 
-Defaults of a paper's section are the paper's, or those of released code where a paper is silent. Their sections and
-equations are the paper's."""
+Defaults of a paper's section are the paper's, as are numbers of sections and equations, or released code's."""
 
 import re
 import unicodedata
