@@ -186,7 +186,7 @@ def gains(record: Record) -> Picture:
     Where the paper claims no more than that the baseline is above rows, as of ablations, draw how far it is.
 
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
-    What the paper prints of something else, as after more rounds, is grey.
+    What the paper prints of something else, as after more rounds, is grey, and so is a record that tests nothing.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     claimed = {claim.above for claim in record.claims if not claim.control}
@@ -212,6 +212,7 @@ def gains(record: Record) -> Picture:
     down, is_shared = -(-len(groups) // PANELS), record.unit != "score" and are_near(of_columns)
     others = {claim.printed_for for claim in record.claims if not claim.control}
     note, color = (f", {others.pop()}", SOFT) if len(others) == 1 and all(others) else ("", PAPER_COLOR)
+    ours = SOFT if record.untested else COLORS[0]
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
     panels = figure.subplots(down, -(-len(groups) // down), sharex=is_shared, sharey=True, squeeze=False).ravel()
@@ -219,7 +220,7 @@ def gains(record: Record) -> Picture:
         ax.axvline(0, color=SOFT, linewidth=0.8)
         for place, row in enumerate(below):
             if (title, row) in estimates:
-                dot(ax, place, estimates[title, row], COLORS[0])
+                dot(ax, place, estimates[title, row], ours)
             if (title, row) in printed:
                 ax.plot(printed[title, row], place, color=color, **HOLLOW)
         for place, (before, after) in enumerate(pairwise(below.values())):
@@ -241,8 +242,9 @@ def gains(record: Record) -> Picture:
     order = f"{unit} above {baseline}" if sign > 0 else f"{unit} of {baseline} above the row"
     figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     if printed:
-        ours, papers = Line2D([], [], color=COLORS[0], marker="o"), Line2D([], [], color=color, **HOLLOW)
-        figure.legend([ours, papers], ["ours", f"the paper{note}"], loc="outside upper right", ncols=2)
+        handles = [Line2D([], [], color=ours, marker="o"), Line2D([], [], color=color, **HOLLOW)]
+        names = [f"ours{', not tested' * bool(record.untested)}", f"the paper{note}"]
+        figure.legend(handles, names, loc="outside upper right", ncols=2)
     return figure
 
 

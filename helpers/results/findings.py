@@ -35,11 +35,11 @@ WORDS = (
 )
 OF_LAB = (
     "On public corpora [test examples may have been trained on](docs/statistics.md#what-is-left-out-of-training). "
-    "`lab` was sized by test scores, which favours *supported*."
+    "`lab` was sized after test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Unmarked: supported. Readers of several domains start from one of other questions. EM: exact match, if recorded, "
-    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice, or all equally many steps."
+    "Unmarked: supported. Readers of several domains first learned other questions. EM: exact match, if recorded, "
+    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice (A2D), or all equally many steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -172,7 +172,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim", "reported (F1, accuracy)", *findings]
+    heads = ["claim", "reported (of 100 points)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -437,7 +437,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f". Were they tested, at worst: {'; '.join(texts)}" if texts else ""
+    return f". If tested, the worst would be: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:

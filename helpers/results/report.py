@@ -601,7 +601,7 @@ def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     frame = pd.DataFrame.from_dict(counts, orient="index").fillna(0).astype(int)
     order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
     frame = frame[sorted(frame, key=order.index)]
-    frame.loc["all"] = frame.sum()
+    frame = pd.concat([frame.sum().rename("all").to_frame().T, frame])
     return add_caption(frame.replace(0, "").T.to_html(border=0), "claims of the papers, by verdict")
 
 
