@@ -143,7 +143,7 @@ def state_gains(shares: Collection[float]) -> list[Claim]:
     text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
     claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
     if few == "2":
-        claims[0] = claims[0].model_copy(update={"printed": 10.1, "printed_for": "% as an improvement rate"})
+        claims[0] = claims[0].model_copy(update={"printed": 10.1, "printed_for": "% on MNLI, as an improvement rate"})
     if many != few:
         text, than = "HRKD gains more with few texts than with many", [f"{OURS}, {many}", f"{single}, {many}"]
         claims.insert(0, Claim(text=text, **ours, below=f"{single}, {few}", than=than, primary=True))
