@@ -38,8 +38,8 @@ OF_LAB = (
     "`lab` was sized after test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Unmarked: supported. Readers of several domains first learned other questions. EM: exact match, if recorded, "
-    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice (A2D), or all equally many steps."
+    "Unmarked: supported. Several domains: readers pretrained on other questions. EM: exact match, if recorded, "
+    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice, or equal steps."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -132,7 +132,7 @@ def are_alike(one: Claim, other: Claim) -> bool:
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
     with figures.plain_style():
-        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=6.2)
+        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=6.6)
         figure.get_layout_engine().set(w_pad=0.08)
         panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
         for ax, world in zip(panels, WORLDS, strict=True):
@@ -202,7 +202,8 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
     texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
-    tested = [pair for pair in pairs if pair[1].printed is not None and pair[1].outcome != stats.UNTESTED]
+    numbered = [pair for pair in pairs if pair[1].printed is not None]
+    tested = [pair for pair in numbered if pair[1].outcome != stats.UNTESTED]
     outcomes = [verdict.outcome for _, verdict in tested]
     counts = Counter(outcome if outcome == stats.FAILED else shorten_outcome(outcome) for outcome in outcomes)
     refuted = [record.label for record, verdict in tested if verdict.outcome == stats.REFUTED]
@@ -210,7 +211,8 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words = {stats.SUPPORTED: stats.SUPPORTED, NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    return f"Main claims in the {world}: {', '.join(texts)}. Of {len(tested)} claims with a number: {count}."
+    count = f"Of {len(numbered)} numbered claims, {len(tested)} tested: {count}."
+    return f"Main claims in the {world}: {', '.join(texts)}. {count}"
 
 
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
@@ -240,10 +242,13 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others: preset, table, or the reader to beat."""
+    """Name what tells a verdict from others: preset, table or place of a curve, or the reader to beat."""
     names = [name_preset(record)]
-    names += [report.table_of(record)] if len({record.artefact for record, _ in of_world}) > 1 else []
+    is_curve, tables = record.kind == "curve", {one.artefact for one, _ in of_world if one.kind != "curve"}
+    names += [report.table_of(record)] if len(tables) > 1 and not is_curve else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
+    if is_curve:  # which holds at one place
+        names.append(f"{str(record.payload['x']).partition(' (')[0]} {verdict.claim.above.rpartition(', ')[2]}")
     alike = [one for same, one in of_world if same is record and are_alike(one.claim, verdict.claim)]
     reported = report.state_verdict(record, verdict)[1]
     names += [f"against {reported}"] if reported and len(alike) > 1 else []
@@ -437,7 +442,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f". If tested, the worst would be: {'; '.join(texts)}" if texts else ""
+    return f". If tested, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:

@@ -518,10 +518,15 @@ def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Ver
 
 
 def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
-    """Return the rows of all papers' main claims on one scale, each with its paper and the number of its table."""
-    claims = [(paper, *pair) for paper, judged in sections for pair in main_verdicts(paper, judged)]
+    """Return the rows of all papers' main claims, and of controls that limit these, on one scale.
+
+    Each has its paper, and the number of its table where it is a main claim.
+    """
+    claims = []
+    for paper, judged in sections:
+        claims += [(paper, *pair) for pair in (*main_verdicts(paper, judged), *limiting_controls(paper, judged))]
     rows = tabulate_claims([(record, [verdict]) for _, record, verdict in claims])
-    places = [{"card": paper, "table": table_of(record)} for paper, record, _ in claims]
+    places = [{"card": p, "table": "" if verdict.claim.control else table_of(r)} for p, r, verdict in claims]
     return [row | place for row, place in zip(rows, places, strict=True)]
 
 
