@@ -325,6 +325,12 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     pairs = report.limiting_controls(paper, [table, other])
     assert [verdict.claim.text for _, verdict in pairs] == ["C", "B"]
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
+    scores = [("A", "x", seed, 1.0) for seed in range(3)] + [("C", "x", seed, 3.0 + seed, 2.0) for seed in range(3)]
+    claim = {"text": "C beats A at 2", "above": "C, 2", "below": "A", "control": True}
+    curve = record("a2d/curve", scores, kind="curve", payload={"x": "temperature (one student)"}, claims=[claim])
+    paper.limits = (("table1", "C"), ("curve", "C, 2"))
+    pairs = report.limiting_controls(paper, report.judge_records([claimed("a2d/table1", claims=claims), curve]))
+    assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["", "temperature 2"]
 
 
 def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict():
