@@ -39,8 +39,8 @@ from helpers.training import Model, Outputs, Training, predict
 # --- losses ---------------------------------------------------------------------------------------------------------
 
 
-def check_probabilities(values: Tensor) -> None:
-    """Raise ValueError where rows are below 0 or add up to more than 1, as logits do.
+def check_probabilities(values: Tensor, mask: Tensor | None = None) -> None:
+    """Raise ValueError where rows are below 0 or add up to more than 1, as logits do, or are not 0 where masked.
 
     Nothing is checked on a GPU, which would have to wait."""
     if values.device.type == "cpu":
@@ -48,6 +48,9 @@ def check_probabilities(values: Tensor) -> None:
         if lowest < 0 or most > 1.01:  # for half precision
             wrong = f"{lowest:.3g}" if lowest < 0 else f"rows that add up to {most:.3g}"
             raise ValueError(f"expected probabilities, found {wrong}; take the softmax of logits first")
+        if mask is not None and (most := values.masked_fill(mask != 0, 0.0).amax()) > 0:
+            problem = f"expected probability 0 at masked tokens, found {most:.3g}"
+            raise ValueError(f"{problem}; give the teacher's logits there -inf before the softmax")
 
 
 def check_shapes(student: Tensor, teacher: Tensor, fix: str = "give both for one batch") -> None:
