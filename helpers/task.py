@@ -183,7 +183,7 @@ def _to_json(value: Any) -> Any:
 
 def name_code(code: Any) -> str | list[str]:
     """Name a function or class, one outside the package with its source. Raises UserError where that is not there."""
-    if str(code.__module__).partition(".")[0] == __package__:
+    if inspect.isbuiltin(code) or code.__module__.partition(".")[0] == __package__:
         return code.__name__
     try:
         return [code.__module__, code.__qualname__, inspect.getsource(code)]

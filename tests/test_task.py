@@ -78,6 +78,7 @@ def test_code_outside_the_package_counts_by_its_source(number, tmp_path, monkeyp
     keys = {key_of(text.format("1 + 1")), key_of(text.format("1 + 222")), key_of("likelihood = lambda: 33333\n")}
     assert len(keys) == 3 and key_of(text.format("1 + 1")) in keys
     assert name_code(likelihood) == "likelihood"  # as version says what changed
+    assert name_code(torch.relu) == "relu"  # built in: there is no source
     with pytest.raises(UserError, match="no source is there to tell versions apart; write it in a file"):
         name_code(FunctionType(compile("0", "<nowhere>", "eval"), {"__name__": "mine"}, "f"))
 
