@@ -207,7 +207,7 @@ def average_losses(losses: list[dict[str, float]]) -> list[list]:
 
 
 def load_checkpoint(path: Path, check: Callable[[dict], None] = lambda state: None) -> dict | None:
-    """Read a training's state; None where there is none. One that is damaged, or fails ``check``, is ignored."""
+    """Read a training's state; None if there is none. A damaged one, or one failing ``check``, is named and ignored."""
     for stale in path.parent.glob(f".{path.name}.*"):  # of a process that was killed while it saved
         stale.unlink(missing_ok=True)
     if not path.is_file():

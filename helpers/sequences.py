@@ -159,7 +159,7 @@ class Windows(Sequences):
     """
 
     def positions(self, window: int, span: tuple[int, int]) -> tuple[int, int]:
-        """Return the first and last position in a window of the tokens of a ``span``; 0 where it lacks some."""
+        """Return the first and last token of a ``span`` of characters in a window; 0 where it lacks some."""
         chars, prefix = self.rows[window].chars, int(self.passage_start_W[window])
         if not len(chars) or span[0] < chars[0][0] or span[1] > chars[-1][1]:
             return 0, 0

@@ -119,7 +119,7 @@ def load_encoder(
     "choices" (of an example's endings). Its weights follow ``seed``, unless the encoder comes with a head of the same
     kind and size. All other weights have to be there, but with ``new_pooler`` those of BERT's pooler, which belongs to
     its heads: readers and encoders pretrained on words alone have none. ``random_layers`` > 0 builds that many layers
-    of random weights, for tests. Raises EncoderError, also where the encoder cannot read what `check_inputs` checks.
+    of random weights, for tests. Raises EncoderError, also as `check_inputs` does.
     """
     auto, changes = HEADS[head], {"num_hidden_layers": random_layers} if random_layers else {}
     config = load_config(encoder, num_labels=classes, **changes)

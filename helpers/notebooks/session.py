@@ -341,8 +341,8 @@ class Session:
         """
         card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
-        given = {**self.settings, **self.options}.items()
-        parameters = {key: value for key, value in given if key != "keep" and not key.startswith("engine.")}
+        values = {**self.settings, **self.options}.items()
+        parameters = {key: value for key, value in values if key != "keep" and not key.startswith("engine.")}
         if first := self.preset.engine.first_seed:  # a figure of a table's record has its earlier seeds too
             parts["scores"] = [score for score in parts.get("scores", []) if score.seed >= first]
         seeds = sorted({score.seed for score in parts.get("scores", [])}) or [0]

@@ -52,7 +52,7 @@ class Paper:
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
     test it, ``limits`` the rows of our controls that limit it, ``caveat`` says in README what else does, ``remark``
     tells what its results depend on.
-    ``settings`` are the preset's sections for its methods (papers may share one), ``examples`` those of its examples.
+    ``settings`` are the preset's sections of its methods (papers may share one), ``examples`` those of its texts.
     """
 
     key: str

@@ -1,6 +1,6 @@
 """The sections of a preset as strict models, a class each.
 
-Defaults of a paper's section are the paper's, as are numbers of sections and equations, or released code's."""
+Defaults of a paper's section are the paper's or released code's; sections and equations are the paper's."""
 
 import re
 import unicodedata
