@@ -270,7 +270,8 @@ def recommend(
 ) -> pd.DataFrame:
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
-    The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
+    The first lines are those that some preset supports; README has no others. It names the preset of a world that is
+    all of one with a name of its own. Records with earlier settings recommend
     nothing, nor do those whose regime cannot test the paper's claims.
     """
     current = {
@@ -282,7 +283,7 @@ def recommend(
         ]
         for world, by_paper in findings.items()
     }
-    lines, others = [], []
+    lines, others, presets = [], [], {world: set() for world in WORLDS}
     for each in advice:
         by_world = {world: find_pairs(judged, each.exhibits, each.row) for world, judged in current.items()}
         pairs = [*chain.from_iterable(by_world.values())]
@@ -295,9 +296,13 @@ def recommend(
         line[LONGER] = state_gains(longer, in_readme, f"{seeds} seeds" * (seeds < most))
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
+            for world, of_world in by_world.items():
+                presets[world] |= {name_preset(record) for record, _ in of_world}
         elif pairs:
             others.append(line)
-    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
+    table = pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
+    single = {world: f"{world} (`{min(names)}`)" for world, names in presets.items() if len(names) == 1 and any(names)}
+    return table.rename(columns=single if in_readme else {})
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
@@ -324,9 +329,7 @@ def state_gains(pairs: Pairs, in_readme: bool, note: str = "") -> str:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
             notes.append(name_preset(record) * (len(presets) > 1))
             notes.append(report.table_of(record) * (len(tables) > 1))
-        notes.append(state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES))
-        if not in_readme:
-            notes.append(place)
+        notes += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not in_readme)]
         texts.append(gain + f" ({', '.join(filter(None, notes))})" * any(notes))
     return ("<br>" if in_readme else "; ").join(texts)
 
@@ -344,10 +347,6 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     table = recommend(findings, papers, advice, in_readme=True)
     if table.empty:
         return ""
-    for world in WORLDS:  # whose records are all of one preset that has a name of its own
-        presets = {name for cell in table[world] for name in re.findall(r"results/([\w-]+)/", cell)}
-        if len(presets - {*next(iter(WORLDS.values()))}) == len(presets) == 1:
-            table = table.rename(columns={world: f"{world} (`{presets.pop()}`)"})
     for column in ("situation", "train", "instead of"):
         table.loc[table[column] == table[column].shift(), column] = ""
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
@@ -458,6 +457,12 @@ def scores_of(record: Record) -> str:
     return to_markdown(frame.reset_index(names=frame.attrs["caption"]))
 
 
+def with_printed_reader(claim: Claim) -> str:
+    """Return a claim's text with the reader that the paper's number is of ("with RMR") in place of its own."""
+    printed = re.match(r"with (\S+)", claim.printed_for)
+    return claim.text.replace(claim.above.partition(" + ")[0], printed[1]) if printed else claim.text
+
+
 def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
     """Return the verdicts on claims as a Markdown table with a column per preset; "†" marks earlier settings.
 
@@ -467,15 +472,14 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
     for record, verdict in pairs:
         reported = report.state_verdict(record, verdict)[1] or "no number"
         of_paper = {} if verdict.claim.control else {"the paper": reported}
-        text, of, reader = verdict.claim.text, verdict.claim.printed_for, verdict.claim.above.partition(" + ")[0]
-        other = text.replace(reader, of.removeprefix("with ").partition(" ")[0]) if of.startswith("with ") else text
-        is_beside = other != text and (record.artefact, other) in rows
-        of_claim = {"claim": f"{report.table_of(record)}: {text}"} | of_paper
-        row = rows.setdefault((record.artefact, other if is_beside else text), of_claim)
+        text, reader = verdict.claim.text, verdict.claim.above.partition(" + ")[0]
+        is_beside = (record.artefact, with_printed_reader(verdict.claim)) in rows
+        place = record.artefact, with_printed_reader(verdict.claim) if is_beside else text
+        row = rows.setdefault(place, {"claim": f"{report.table_of(record)}: {text}"} | of_paper)
         row[record.preset] = ": ".join(brief(record, verdict))
-        if is_beside:
+        if place[1] != text:
             row[record.preset] += f" ({reader})"
-        elif of and of not in row.get("the paper", of):
+        elif (of := verdict.claim.printed_for) and of not in row.get("the paper", of):
             row[record.preset] += f" (the paper's is {of})"
         row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))
     table = to_markdown(pd.DataFrame(rows.values()).fillna(""))
