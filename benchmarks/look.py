@@ -63,7 +63,8 @@ def state_study() -> dict[str, str]:
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     texts: dict[str, list[str]] = {}
     for head, artefact in STUDY.items():
-        for each in stats.judge(stored[artefact], stored.values()):
+        verdicts = stats.judge(stored[artefact], stored.values())
+        for each in [verdict for verdict in verdicts if verdict.claim.below == "Single"]:
             gain = f"{each.estimate.mean:+.1f}" + f" ({each.outcome})" * (each.outcome != stats.SUPPORTED)
             texts.setdefault(each.claim.above, []).append(f"{gain:{len(head)}}")
     return {row: "   ".join(gains) for row, gains in texts.items()}
