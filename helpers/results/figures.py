@@ -30,6 +30,7 @@ PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 44  # letters in a line of a label
 PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+MOST_LEVELS = 3  # methods without an x beside a curve; of more the table alone tells
 LINEAR = 5  # points up to which differences are drawn to scale where some are above four times as much
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind")
@@ -183,15 +184,17 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
-    Where the paper claims no more than that the baseline is above rows, as of ablations, draw how far it is.
+    Where no more is claimed than that the baseline is above rows, as of ablations, draw how far it is. A row that others
+    are compared with is not drawn.
 
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
     What the paper prints of something else, as after more rounds, is grey, and so is a record that tests nothing.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
-    claimed = {claim.above for claim in record.claims if not claim.control}
-    sign = -1 if claimed == {first} and not record.compared_with else 1
-    below = {row: record.compared_with.get(row, first) for row in record.rows if row != first}
+    claims = [claim for claim in record.claims if not claim.control] or record.claims
+    sign = -1 if {claim.above for claim in claims} == {first} and not record.compared_with else 1
+    references = {first, *record.compared_with.values()}
+    below = {row: record.compared_with.get(row, first) for row in record.rows if row not in references}
     if record.average or len(groups) == 1:
         groups = {"": record.columns}
     estimates = {
@@ -210,8 +213,8 @@ def gains(record: Record) -> Picture:
         [value for (title, _), each in estimates.items() if title == name for value in each.values] for name in groups
     ]
     down, is_shared = -(-len(groups) // PANELS), record.unit != "score" and are_near(of_columns)
-    others = {claim.printed_for for claim in record.claims if not claim.control}
-    note, color = (f", {others.pop()}", SOFT) if len(others) == 1 and all(others) else ("", PAPER_COLOR)
+    of = {claim.printed_for for claim in record.claims if not claim.control}
+    note, color = (f", {of.pop()}", SOFT) if len(of) == 1 and all(of) else ("", PAPER_COLOR)
     ours = SOFT if record.untested else COLORS[0]
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
@@ -310,7 +313,7 @@ def bars(record: Record) -> Figure:
 
 
 def curves(record: Record) -> Picture:
-    """Draw a panel per column and a line per method, a point aside ("any") where it has no x; hollow the paper's.
+    """Draw a panel per column and a line per method, a point aside ("any") where few have no x; hollow the paper's.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
     are drawn: from each method's score at that x, or from the method named. A method with zeros alone is the one that
@@ -319,9 +322,11 @@ def curves(record: Record) -> Picture:
     figure, payload = Picture(2.7), record.payload or {}
     above = payload.get("above")
     zero = above if isinstance(above, str) else find_zero(record)
-    colors = color_methods(score.method for score in record.scores if score.method != zero)
     names = dict.fromkeys(score.method for score in record.scores if score.x is None and score.method != zero)
-    levels = {method: 1.07 + 0.035 * number for number, method in enumerate(names)}  # places at the right of the panel
+    hidden = {zero, *(names if len(names) > MOST_LEVELS else [])}
+    colors = color_methods(score.method for score in record.scores if score.method not in hidden)
+    shown = [method for method in names if method not in hidden]
+    levels = {method: 1.07 + 0.035 * number for number, method in enumerate(shown)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}

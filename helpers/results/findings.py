@@ -26,20 +26,20 @@ from helpers.results.stats import Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
-LONGER = "trained longer"  # a column of what to use
 COST = "trainings in study"
 WORDS = (
-    "- ±: 95 % interval over seeds. [Verdicts](docs/statistics.md) are Holm-corrected tests against zero; *smaller* "
-    f"and *less than half*, against the paper's number.\n- *{stats.UNTESTED.capitalize()}* was [decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
+    "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; *smaller*, *less than "
+    "half*: below the paper's number, or half of it.\n"
+    f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen))"
 )
 OF_LAB = (
     "On public corpora [test examples may have been trained on](docs/statistics.md#what-is-left-out-of-training). "
     "`lab` was sized after test scores, which favours *supported*."
 )
 ADVICE_WORDS = (
-    "Unmarked: supported. Several domains: readers pretrained on other questions. EM: exact match, if recorded, "
-    f"where it fell or a supported gain lacks one. *{LONGER.capitalize()}*: twice, or equal steps."
+    "Unmarked gains are supported. Several domains: readers pretrained on other questions. Longer: twice, or equal "
+    "steps. EM: exact match, where it does not rise with F1."
 )
 OLDER = (
     "Records of `lab` and `lab-large` are older than the rule that no test example is trained on "
@@ -53,9 +53,10 @@ OUTCOME_COLORS = {
     stats.UNDECIDED: figures.COLORS[4],
     stats.UNTESTED: figures.SOFT,
 }
+NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
-COLUMNS = ["situation", "train", "instead of", *WORLDS, LONGER, COST]
+COLUMNS = ["situation", "train", "instead of", *WORLDS, COST]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
@@ -89,7 +90,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB}"
     words += "".join(f"\n- {paper.caveat}" for paper in papers if paper.caveat)
     parts = [conclusion, PICTURE, state_main(findings, headlines), words, state_advice(findings, papers, advice)]
-    text = "\n\n".join(filter(None, parts))
+    text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
@@ -172,7 +173,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim", "reported (of 100 points)", *findings]
+    heads = ["claim", "reported (points)", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -211,7 +212,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words = {stats.SUPPORTED: stats.SUPPORTED, NOT_SUPPORTED: f"not{named}", stats.UNDECIDED: "undecided"}
     words |= {stats.FAILED: stats.FAILED} if counts[stats.FAILED] else {}
     count = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items())
-    count = f"Of {len(numbered)} numbered claims, {len(tested)} tested: {count}."
+    count = f"Of {len(numbered)} claims with a number, {len(tested)} tested: {count}."
     return f"Main claims in the {world}: {', '.join(texts)}. {count}"
 
 
@@ -222,17 +223,16 @@ def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
-    """Return a text per verdict of a world, with the differences that have it and what tells them apart."""
-    differences: dict[str, list[str]] = {}
+    """Return a text per verdict of a world: what tells it from others, the verdict, and our difference."""
+    texts = []
     for record, verdict in of_world:
-        word, difference = brief(record, verdict)
         places = [place_apart(record, verdict, of_world, of_all)]
         is_told = verdict.claim.below in places[0].split(", ")  # that it is another reader than the paper's
         if verdict.claim.printed_for and verdict.outcome != stats.UNTESTED and not is_told:
             places.append(f"paper: {verdict.claim.printed_for}")
         place = ", ".join(filter(None, places))
-        differences.setdefault(word, []).append(difference + f" ({place})" * bool(place))
-    return [f"{word}: {', '.join(texts)}" for word, texts in differences.items()]
+        texts.append(f"{place}: " * bool(place) + ", ".join(brief(record, verdict)))
+    return texts
 
 
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
@@ -290,10 +290,12 @@ def recommend(
         outcomes = {verdict.outcome for _, verdict in pairs}
         line = {"situation": each.situation, "train": each.train}
         line["instead of"] = figures.readable(each.row[1]).partition(" (")[0]
-        line |= {world: state_gains(of_world, in_readme) for world, of_world in by_world.items()}
-        longer = find_pairs(chain.from_iterable(current.values()), each.longer[:1], each.longer[1:])
-        seeds, most = (max((len(v.estimate.values) for _, v in some), default=0) for some in (longer, pairs))
-        line[LONGER] = state_gains(longer, in_readme, f"{seeds} seeds" * (seeds < most))
+        for world, of_world in by_world.items():
+            longer = find_pairs(current[world], each.longer[:1], each.longer[1:])
+            seeds, most = (max((len(v.estimate.values) for _, v in some), default=0) for some in (longer, of_world))
+            gains = state_gains(of_world, in_readme)
+            gains += state_gains(longer, in_readme, "longer", f"{seeds} seeds" * (seeds < most))
+            line[world] = ("<br>" if in_readme else "; ").join(gains) or "–"
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
             for world, of_world in by_world.items():
@@ -315,8 +317,8 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
     ]
 
 
-def state_gains(pairs: Pairs, in_readme: bool, note: str = "") -> str:
-    """State our differences with intervals, and verdicts where they are none of success, with a ``note``.
+def state_gains(pairs: Pairs, in_readme: bool, *notes: str) -> list[str]:
+    """State our differences with intervals, with ``notes``, and verdicts where they are none of success.
 
     Each has its record's name behind it. In README it is a link to the record's figure and has no unit.
     """
@@ -324,14 +326,14 @@ def state_gains(pairs: Pairs, in_readme: bool, note: str = "") -> str:
     tables, presets = {report.table_of(record) for record, _ in pairs}, {record.preset for record, _ in pairs}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-        notes = [note] if verdict.outcome in SUCCESSES else [verdict.outcome, note]
+        remarks = [verdict.outcome * (verdict.outcome not in SUCCESSES), *notes]
         if in_readme:
             gain = f"[{drop_unit(gain)}](results/{place}.svg)"
-            notes.append(name_preset(record) * (len(presets) > 1))
-            notes.append(report.table_of(record) * (len(tables) > 1))
-        notes += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not in_readme)]
-        texts.append(gain + f" ({', '.join(filter(None, notes))})" * any(notes))
-    return ("<br>" if in_readme else "; ").join(texts)
+            remarks.append(name_preset(record) * (len(presets) > 1))
+            remarks.append(report.table_of(record) * (len(tables) > 1))
+        remarks += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not in_readme)]
+        texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
+    return texts
 
 
 def state_exact_match(record: Record, claim: Claim, is_gained: bool) -> str:
@@ -441,7 +443,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f". If tested, at worst: {'; '.join(texts)}" if texts else ""
+    return f". Tested, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:
