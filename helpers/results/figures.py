@@ -608,35 +608,35 @@ def draw_case(figure: SubFigure, payload: dict[str, Any]) -> None:
 
 
 def training_curves(label: str, result: dict[str, Any]) -> Picture:
-    """Draw a training by its result: the terms of its loss, and its validation scores; a line where weights were kept.
+    """Draw a training by its result: a panel per term of its loss, and the validation scores.
 
-    Terms are means over stretches of steps, a point each. Several are drawn from their lowest means (0) to their
-    highest (1), as one may be far above another, or far from 0: a cross-entropy is at least the teacher's entropy. What
-    is not stored is not drawn, nor is a single point beside a curve.
+    Terms are means over stretches of steps, a point each. A dotted line is where weights were kept. What is not stored
+    is not drawn, nor is a single point beside curves.
     """
-    curves = {"loss": dict(result.get("losses", []))}
-    curves["validation score"] = {step: details["scores"] for step, _, details in result["validation"]}
-    curves = {name: points for name, points in curves.items() if len(points) > 1} or curves
+    losses = pd.DataFrame.from_dict(dict(result.get("losses", [])), orient="index")
+    scores = {step: details["scores"] for step, _, details in result["validation"]}
+    tables = {term: losses[[term]].dropna() for term in losses}
+    tables["validation score"] = pd.DataFrame.from_dict(scores, orient="index")
+    tables = {name: table for name, table in tables.items() if len(table) > 1} or tables
     with plain_style():
-        figure = Picture(3.2, label)
-        panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        for ax, (name, points) in zip(panels, curves.items(), strict=True):
-            table = pd.DataFrame.from_dict(points, orient="index")
-            if name == "loss" and len(table.columns) > 1:
-                low, high, name = table.min(), table.max(), "loss term, lowest to highest"
-                table = (table - low) / (high - low).replace(0, 1)
-                table.columns = [f"{term} ({low[term]:.3g} to {high[term]:.3g})" for term in table]
-            elif len(table.columns) > 1:
-                ax.plot(table.mean(axis=1), "o-", color=INK, label="mean", markersize=2.5, linewidth=1.6)
-            for column, color in zip(table, COLORS, strict=False):
-                ax.plot(table[column].dropna(), "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
+        figure = Picture(2.4, label + " (dotted: weights kept)" * bool(scores))
+        panels = figure.subplots(1, max(3, len(tables)), squeeze=False)[0]
+        for ax in panels[len(tables) :]:
+            ax.remove()
+        for ax, (name, table) in zip(panels, tables.items(), strict=False):
+            colors = dict(zip(table, COLORS, strict=False))
+            if len(colors) > 1:
+                table, colors = table.assign(mean=table.mean(axis=1)), colors | {"mean": INK}
+            for column, color in colors.items():
+                ax.plot(table[column], "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
+            if len(colors) > 1:
+                ax.legend(fontsize=7.5)
             if result["validation"]:
                 best_step = max(result["validation"], key=lambda point: point[1])[0]
-                ax.axvline(best_step, color=SOFT, linestyle=":", label="weights kept")
-            ax.set(xlabel="steps", ylabel=name, xlim=(0, 1.02 * result["steps"]))
-            ax.xaxis.get_major_locator().set_params(integer=True)
+                ax.axvline(best_step, color=SOFT, linestyle=":")
+            ax.set(title=name, xlabel="steps", xlim=(0, 1.02 * result["steps"]))
+            ax.xaxis.get_major_locator().set_params(integer=True, nbins=4)
             ax.grid(axis="y", color=GRID)
-            ax.legend(fontsize=7.5, loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     return figure
 
 
