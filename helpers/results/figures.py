@@ -184,8 +184,8 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
-    Where no more is claimed than that the baseline is above rows, as of ablations, draw how far it is. A row that others
-    are compared with is not drawn.
+    Where no more is claimed than that the baseline is above rows, as of ablations, draw how far it is. A row that
+    others are compared with is not drawn.
 
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
     What the paper prints of something else, as after more rounds, is grey, and so is a record that tests nothing.
