@@ -43,7 +43,7 @@ def check_probabilities(values: Tensor, mask: Tensor | None = None) -> None:
     """Raise ValueError where rows are below 0 or add up to more than 1, as logits do, or are not 0 where masked.
 
     Nothing is checked on a GPU, which would have to wait."""
-    if values.device.type == "cpu":
+    if values.device.type == "cpu" and values.numel():
         lowest, most = values.amin(), values.float().sum(-1).amax()
         if lowest < 0 or most > 1.01:  # for half precision
             wrong = f"{lowest:.3g}" if lowest < 0 else f"rows that add up to {most:.3g}"
@@ -62,7 +62,7 @@ def check_shapes(student: Tensor, teacher: Tensor, fix: str = "give both for one
 
 def soften(logits: Tensor, temperature: float) -> Tensor:
     """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0."""
-    if temperature <= 0:
+    if not temperature > 0:  # nan neither
         raise ValueError(f"temperature: expected a number above 0, found {temperature}")
     return logits.float() / temperature
 

@@ -78,12 +78,13 @@ def fit(
 ) -> Fitted:
     """Train ``model`` in place. Keep the weights with the best score by ``validate(model)``, or the last.
 
-    The model gets what it takes of a batch, by name. ``loss(output, batch, progress)`` returns named terms to
-    add up. Progress rises from 0 to 1, and is a tensor in a CUDA graph, so no loss branches on it. ``seed`` decides
-    dropout. Returned are ``steps``, ``seconds``, ``losses`` by step, ``best_score`` and the ``history`` of validations:
-    step, score and details. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a
-    killed training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises
-    UserError where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
+    The model gets of a batch what its ``forward`` takes of ``input_ids``, ``attention_mask``, ``token_type_ids`` and
+    ``segment_ids``, or what its ``inputs`` name. ``loss(output, batch, progress)`` returns terms by name, to add up.
+    Progress rises from 0 to 1, and is a tensor in a CUDA graph, so no loss branches on it. ``seed`` decides dropout.
+    Returned are ``steps``, ``seconds``, ``losses`` by step, ``best_score`` and the ``history`` of validations: step,
+    score and details. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a killed
+    training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises UserError
+    where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
     """
     check_finite_weights(model)
     torch.manual_seed(seed)

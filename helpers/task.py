@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Generator, Hashable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -47,7 +47,7 @@ class Task:
 
     version: ClassVar[int] = 1  # raise it when the code changes what comes out
     unhashed: ClassVar[tuple[str, ...]] = ("preset", "label")
-    preset: Preset
+    preset: Preset = field(repr=False)
     label: str
 
     def settings(self) -> dict:

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from helpers.extractive_qa import log_probabilities, span_negative_log_likelihood, weighted_mean
-from helpers.papers.a2d.losses import confusion_margin, soft_cross_entropy
-from helpers.papers.hrkd.losses import class_cross_entropy, level_distance
+from helpers.papers.a2d.losses import attention_distance, confusion_margin, soft_cross_entropy
+from helpers.papers.hrkd.losses import class_cross_entropy, level_distance, score_distance
 from helpers.papers.imm.losses import gold_divergence, logit_divergence, probability_at, probability_divergence
 from helpers.papers.mtdnn_kd.losses import soft_target_cross_entropy
 
@@ -103,8 +103,16 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
     padded = torch.tensor([[1, 0]])  # with a softmax over all tokens
     with pytest.raises(ValueError, match=r"expected probability 0 at masked tokens, found 0\.5; give the teacher's"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, padded, 1.0)
-    with pytest.raises(ValueError, match="temperature: expected a number above 0, found 0"):
-        soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, mask, 0)
+    for temperature in (0, math.nan):
+        with pytest.raises(ValueError, match=f"temperature: expected a number above 0, found {temperature}"):
+            soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, mask, temperature)
+    with pytest.raises(ValueError, match=r"the student's shape \(2, 2\), found \(1, 2\)"):
+        soft_cross_entropy((torch.zeros(2, 2),) * 2, (torch.ones(1, 2) / 2,) * 2, torch.ones(2, 2), 1.0)
+    with pytest.raises(ValueError, match=r"expected attentions B×P×Q, found \(1, 2, 3, 3\); average heads first"):
+        attention_distance(*(torch.zeros(1, 2, 3, 3),) * 2)
+    with pytest.raises(ValueError, match="expected queries and keys"):
+        score_distance((torch.zeros(1, 2, 3, 3),), (torch.zeros(1, 2, 3, 3),), torch.ones(1, 3), torch.ones(1, 3))
+    assert soft_target_cross_entropy(torch.zeros(0, 2), torch.zeros(0, 2)).tolist() == []
     start = torch.zeros(2, 3)
     with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give start and end as a pair"):
         gold_divergence(start, start, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3))
@@ -135,6 +143,8 @@ def test_positions_that_are_no_integers_are_refused():
 def test_levels_of_a_narrower_student_are_refused():
     with pytest.raises(ValueError, match="project the student's to the teacher's width"):
         level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 8), torch.ones(1, 3))
+    with pytest.raises(ValueError, match=r"expected a mask of shape \(1, 3\), found \(1, 1\); give one of the same"):
+        level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4), torch.ones(1, 1))
 
 
 def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():

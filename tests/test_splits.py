@@ -133,7 +133,7 @@ def test_domains_of_questions_that_are_rejected(tmp_path):
     rows = [("d1", part, f"Who slept in {part}?", "nobody", "no one") for part in ("train", "valid", "test")]
     write_narrativeqa(tmp_path / "stories", rows)
     for name, says in (
-        ("one", "d: 9 questions in 1 passages are too few to set 2 aside; give three or more, as train,"),
+        ("one", "d: 9 questions in 1 passages are too few to set 2 aside; give three passages or more, as train,"),
         ("few", "d: 48 questions in 24 passages are too few to set 300 aside"),
         ("stories", "d: no training question has an answer with a place in its passage"),
         ("nowhere", "'.*nowhere' is not a folder; name the one that holds . with -p data_dir"),

@@ -30,7 +30,7 @@ from helpers.data.rows import (
 from helpers.errors import printable
 
 NARRATIVEQA = ("summaries.csv", "qaps.csv")
-EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with id, context, question and answers"
+EXPECTED = "expected SQuAD's JSON, MRQA's JSON lines, or rows with context, question, and answer or answers"
 OFFSET_REACH = 5  # characters by which an offset may be wrong where an answer occurs more than once
 NO_ANSWER = "has no answer; remove it, or allow such questions in a preset of your own (data.unanswerable = true)"
 MOVED = "answers had a wrong offset and were moved to where their text occurs"

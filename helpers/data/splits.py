@@ -89,8 +89,8 @@ def split_by_passage(
         problem = f"{len(records):,} questions in {len(groups):,} {'documents' if by_document else 'passages'}"
         todo = "give more, lower data.valid_size, or give train, valid and test in files of their own"
         if len(groups) < 2:
-            todo = "give three or more, as train, valid and test share none"
-        raise DataError(f"{name}: {problem} are too few to set {size:,.0f} aside; {todo}")
+            todo = "give three passages or more, as train, valid and test share none"
+        raise DataError(f"{name}: {problem} are too few to set {max(size, 1):,.0f} aside; {todo}")
     return list(chain(*groups[:count])), list(chain(*groups[count:]))
 
 

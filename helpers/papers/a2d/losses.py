@@ -14,12 +14,13 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
 
     ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. The mask
     is 1 at real tokens. Eq. 1 multiplies the result by the square of the temperature; this function does not. Raises
-    ValueError for a temperature that is not above 0 and, on a CPU, for logits in the place of probabilities and for
-    probabilities where the mask is 0.
+    ValueError for other shapes, for a temperature that is not above 0 and, on a CPU, for logits in the place of
+    probabilities and for probabilities where the mask is 0.
     """
-    for q in teacher_probabilities:
+    pairs = list(zip(student, teacher_probabilities, strict=True))
+    for logits, q in pairs:
+        check_shapes(logits, q)
         check_probabilities(q, mask_BxL)
-    pairs = zip(student, teacher_probabilities, strict=True)
     return -sum((q.float() * log_probabilities(soften(s, temperature), mask_BxL)).sum(-1) for s, q in pairs)
 
 
@@ -36,8 +37,13 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
 
 
 def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
-    """Halve the squared distance of two attentions, summed over passage tokens, shape B (L_ATT, section 3.3)."""
+    """Halve the squared distance of two attentions, summed over passage tokens, shape B (L_ATT, section 3.3).
+
+    Raises ValueError for other shapes, such as those of several heads.
+    """
     check_shapes(student_BxPxQ, teacher_BxPxQ)
+    if student_BxPxQ.dim() != 3:
+        raise ValueError(f"expected attentions B×P×Q, found {(*student_BxPxQ.shape,)}; average heads first")
     return (student_BxPxQ.float() - teacher_BxPxQ.float()).square().sum((1, 2)) / 2
 
 

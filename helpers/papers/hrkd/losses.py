@@ -16,9 +16,13 @@ from helpers.papers.hrkd.tinybert import match_layers
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
     """Average the squared difference of two levels over the unmasked tokens of each text, shape B (Eqs. 1, 4).
 
-    Raises ValueError for levels of two shapes: a narrower student's have to be projected to the teacher's width.
+    Raises ValueError for levels of two shapes, as a narrower student's have to be projected to the teacher's width, and
+    for a mask that is not B×L.
     """
     check_shapes(student_BxLxF, teacher_BxLxF, "project the student's to the teacher's width")
+    if mask_BxL.shape != student_BxLxF.shape[:2]:
+        shapes = f"{(*student_BxLxF.shape[:2],)}, found {(*mask_BxL.shape,)}"
+        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
     gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
 
@@ -36,8 +40,11 @@ def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_B
     Attention is taken before the softmax, as in TinyBERT. Each side gives scaled queries, then keys (B×H×L×D), and the
     masks their real tokens. Numbers of heads that differ are averaged over first. No score is computed: the sum over
     all pairs of q kᵀ · Q Kᵀ is the sum of the elements of qᵀQ · kᵀK, which have the width of a head instead of the
-    length of a text, and (s - S)² is s² - 2 s S + S².
+    length of a text, and (s - S)² is s² - 2 s S + S². Of differences that are a millionth of the squares or less,
+    float32 leaves nothing. Raises ValueError for scores in place of queries and keys.
     """
+    if any(len(side) != 2 or side[0].dim() != 4 for side in (student, teacher)):
+        raise ValueError("expected queries and keys (B×H×L×D each) of each side; give these in place of scores")
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))
     masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]

@@ -80,16 +80,11 @@ def f1_table(models: Models, rounds: int) -> Plan:
     claims = [state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared]
     return {
         **(yield from shared.answer_table(models)),
-        "baselines": name_baselines(keys),
+        "baselines": list(dict.fromkeys(["IMM", *keys][:2])),  # whose gains the figure shows, and the first
         "claims": claims,
         "notes": make_notes(models, rounds),
         "settings": {"imm": models.preset.imm},
     }
-
-
-def name_baselines(rows: Iterable[str]) -> list[str]:
-    """Name the rows that Tables 1 and 3 compare with: IMM, whose gains the figure shows, and the first."""
-    return list(dict.fromkeys(["IMM", next(iter(rows))]))
 
 
 def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
