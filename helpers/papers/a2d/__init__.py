@@ -16,8 +16,8 @@ PAPER = Paper(
     method="A2D",
     claim="A reader distilled from an ensemble beats one trained alone",
     limits=(("table1", "BERT + A2D"), ("temperatures", "RMR + A2D, 2")),  # 2 is the paper's temperature
-    caveat="With RMR, A2D's temperature, 8, was tuned. Trained twice as long, its gain over one teacher is undecided; "
-    "so is `lab` with five seeds.",
+    caveat="A2D's temperature with RMR (8) was tuned: at the paper's 2, or with twice the steps, its gain is "
+    "undecided.",
     remark="In the miniature world the temperature is 8, chosen by validation scores on other draws (elsewhere the "
     "paper's 2). Tables 1 and 2 average three students per seed, others have one, so verdicts may differ",
     exhibits=(

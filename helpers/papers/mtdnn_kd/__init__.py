@@ -9,6 +9,7 @@ PAPER = Paper(
     title="Liu et al. 2019: MT-DNN with knowledge distillation",
     reference="https://arxiv.org/abs/1904.09482",
     method="MT-DNN",
+    caveat="MT-DNN's teachers had memorised their texts.",
     remark="In the miniature world teachers are nearly sure of the texts that they teach with (notebook 14)",
     claim="Ensembles teach a multi-task model more than labels alone",
     headlines=("table2",),
