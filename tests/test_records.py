@@ -82,7 +82,8 @@ def test_later_seeds_are_added_to_the_record_that_is_there():
     assert both.notes == [*first.notes, "seeds 2 to 4: 3 seeds"]
     assert contradictions(both) == []
     assert save_seeds(2, 5) == both, "a run that was stopped behind it goes on"
-    assert save_seeds(5, 9, **{"engine.max_seeds": 1}).seeds == [0, 1, 2, 3, 4, 5]
+    last = save_seeds(5, 9, **{"engine.max_seeds": 1})
+    assert last.seeds == [0, 1, 2, 3, 4, 5] and last.notes[-1] == "seed 5: 1 seeds"
 
 
 def test_later_seeds_without_controls_leave_the_claims_about_these():

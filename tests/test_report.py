@@ -263,7 +263,8 @@ def test_a_notebook_says_in_a_sentence_what_came_out(results):
         "from 0.50 to 0.50.",
     }
     for artefact, sentence in expected.items():
-        assert unescape(report.conclude("mini", artefact).data) == f"<p><b>What came out.</b> {sentence}</p>"
+        head = "<b>What came out</b> (IMM, Table 1: F1)." if artefact == "imm/table1" else "<b>What came out.</b>"
+        assert unescape(report.conclude("mini", artefact).data) == f"<p>{head} {sentence}</p>"
 
 
 def test_a_difference_of_two_tables_of_a_paper_counts_once():

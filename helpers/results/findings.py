@@ -342,10 +342,11 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
-    """Tabulate what to use, for a notebook, with whole texts."""
+    """Tabulate what to use, for a notebook, with whole texts, and what no record supports."""
     table = recommend(judge_worlds(papers), papers, advice).set_index("situation")
+    supported, others = table[table[COST] != ""], table[table[COST] == ""].drop(columns=COST)
     with pd.option_context("display.max_colwidth", None):
-        return HTML(table.to_html())
+        return HTML(f"{supported.to_html()}<p>Supported by no record:</p>{others.to_html()}")
 
 
 def to_markdown(table: pd.DataFrame) -> str:

@@ -341,7 +341,7 @@ def conclude(preset: str, artefact: str) -> HTML:
     if reported := state_verdict(record, main)[1]:
         parts.append(f"the paper reports {reported}")
     claim = main.claim.text[:1].upper() + main.claim.text[1:]
-    return HTML(f"<p><b>What came out.</b> {escape(claim)}: {escape('; '.join(parts))}.</p>")
+    return HTML(f"<p><b>What came out</b> ({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}.</p>")
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
