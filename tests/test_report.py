@@ -383,7 +383,7 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     judged = report.judge_records([claimed(claims=[lost], untested="readers are at chance")])
     card = SimpleNamespace(key="imm", headlines=("table1",), method="IMM")
     spared = findings.state_spared({"public corpora": {"imm": judged}}, [card])
-    assert spared == ". Tested, the worst verdicts would be: IMM refuted"
+    assert spared == ". If tested, the worst verdicts would be: IMM refuted"
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():

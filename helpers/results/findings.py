@@ -32,7 +32,7 @@ WORDS = (
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen))"
 )
-OF_LAB = "`lab` was sized after test scores and needed a sixth seed, which favours *supported*."
+OF_LAB = "`lab` was sized after test scores and A2D needed a sixth seed there, which favours *supported*."
 ADVICE_WORDS = (
     "Gains are supported unless marked. Longer: twice the steps, or equal ones. EM: exact match, where it does not "
     "surely rise (`lab` has none). Readers of several domains first learn other questions."
@@ -433,7 +433,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f". Tested, the worst verdicts would be: {'; '.join(texts)}" if texts else ""
+    return f". If tested, the worst verdicts would be: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:
