@@ -11,7 +11,7 @@ Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; sc
 0
 >>> metrics.f1("Ada", ["Ada Bell"])
 0.6666666666666666
->>> issubclass(UserError, ValueError)  # what is raised where files, settings or models cannot be used
+>>> issubclass(UserError, ValueError)  # raised where files, presets or models cannot be used
 True
 
 Losses are functions of tensors, a value per example. Teachers give logits, but probabilities to soft_cross_entropy and

@@ -12,7 +12,7 @@ import json
 from collections.abc import Generator, Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -181,9 +181,10 @@ def _to_json(value: Any) -> Any:
     return name_code(value) if hasattr(value, "__name__") else str(value)
 
 
+@cache
 def name_code(code: Any) -> str | list[str]:
-    """Name a function or class, one outside the package with its source. Raises UserError where that is not there."""
-    if inspect.isbuiltin(code) or code.__module__.partition(".")[0] == __package__:
+    """Name a function or class with its source, so that an edited one counts as another. Raises UserError without."""
+    if inspect.isbuiltin(code):
         return code.__name__
     try:
         return [code.__module__, code.__qualname__, inspect.getsource(code)]
