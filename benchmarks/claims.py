@@ -15,7 +15,7 @@ from typing import Any, get_args
 from helpers import paths, records
 from helpers.papers.a2d import tables as a2d
 from helpers.papers.a2d.algorithm import ABLATIONS, Kind, name_student
-from helpers.papers.hrkd import ratios
+from helpers.papers.hrkd import MOVED, ratios
 from helpers.papers.hrkd import tables as hrkd
 from helpers.papers.hrkd.algorithm import ALONE
 from helpers.papers.imm import tables as imm
@@ -86,6 +86,7 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "imm/table1": lambda record: {"baselines": ["IMM", record.rows[0]]},
     "imm/table1_equal": lambda record: {"baselines": ["IMM", record.rows[0]]},
+    "hrkd/ratios": lambda record: {"unit": MOVED},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},
 }

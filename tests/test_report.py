@@ -33,7 +33,7 @@ def card(key, *names, reference=""):
     return SimpleNamespace(key=key, exhibits=exhibits, **more)
 
 
-A2D, _ = papers.find_paper("06_a2d_main")
+IMM, A2D = (papers.find_paper(name)[0] for name in ("02_imm_main", "06_a2d_main"))
 CARDS = [card("corpora"), card("imm", "similarity", "table1", reference="https://example.org/?a&b"), card("a2d")]
 
 
@@ -301,9 +301,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "Of 3 tested claims with a number, 1 are supported, 2 refuted."
+    count = "3 tested claims with a number: 1 supported, 2 not supported."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
-    summary += f"\n\n{A2D.caveat}\n\n{findings.PICTURE}\n\n| claim |"
+    summary += f"\n\n{IMM.caveat} {A2D.caveat}\n\n{findings.PICTURE}\n\n| claim |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     after = after.replace(findings.NO_BREAK, " ")
@@ -312,7 +312,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert "](results/mini/notebooks/02_imm_main.ipynb)" in imm
     assert imm.endswith("| +9.5 | **supported, smaller**, +5.0 ± 1.2 | lab: **too few seeds**, +5.0 |")
     assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | – |")
-    assert f"{findings.WORDS}.\n- {findings.OF_LAB}\n" in after
+    assert f"{findings.WORDS}).\n- {findings.OF_LAB}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **too few seeds**: +5.0 |"
@@ -323,16 +323,13 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     claims = [{"text": row, "above": row, "below": "A", "control": True} for row in "BC"]
     (table,) = report.judge_records([claimed("a2d/table1", claims=claims)])
     (other,) = report.judge_records([claimed("a2d/table2", claims=claims, title="A2D, Table 2: t")])
-    paper = SimpleNamespace(key="a2d", limits=(("table1", "C"), ("table2", "B")))
+    paper = SimpleNamespace(key="a2d", headlines=("table1", "table2"), limits=("C",))
     pairs = report.limiting_controls(paper, [table, other])
-    assert [verdict.claim.text for _, verdict in pairs] == ["C", "B"]
+    assert [(record.artefact, verdict.claim.text) for record, verdict in pairs] == [
+        ("a2d/table1", "C"),
+        ("a2d/table2", "C"),
+    ]
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
-    scores = [("A", "x", seed, 1.0) for seed in range(3)] + [("C", "x", seed, 3.0 + seed, 2.0) for seed in range(3)]
-    claim = {"text": "C beats A at 2", "above": "C, 2", "below": "A", "control": True}
-    curve = record("a2d/curve", scores, kind="curve", payload={"x": "temperature (one student)"}, claims=[claim])
-    paper.limits = (("table1", "C"), ("curve", "C, 2"))
-    pairs = report.limiting_controls(paper, report.judge_records([claimed("a2d/table1", claims=claims), curve]))
-    assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["", "temperature 2"]
 
 
 def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict():
@@ -383,7 +380,7 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     judged = report.judge_records([claimed(claims=[lost], untested="readers are at chance")])
     card = SimpleNamespace(key="imm", headlines=("table1",), method="IMM")
     spared = findings.state_spared({"public corpora": {"imm": judged}}, [card])
-    assert spared == ". If tested, the worst verdicts would be: IMM refuted"
+    assert spared == "; else, at worst: IMM refuted"
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
@@ -482,9 +479,9 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     added["claims"] = [claim for claim in stored["a2d/table1"].claims if not claim.control]
     alone = stored["a2d/table1"].model_copy(update=added)
     assert outcomes_of(stats.judge(alone, [alone]), "RMR + A2D") == {stats.SUPPORTED} and len(alone.seeds) == 15
-    at_2 = stats.judge(stored["a2d/temperatures"], stored.values())
-    assert outcomes_of(at_2, "RMR + A2D, 2") == {stats.UNDECIDED}
+    at_2 = {v.claim.text: v.outcome for v in stats.judge(stored["a2d/temperatures"], stored.values())}
+    assert at_2["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.UNDECIDED
     longer = {verdict.claim.text: verdict.outcome for verdict in stats.judge(stored["a2d/steps"], stored.values())}
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("at the paper's 2, or with twice the steps, its gain is undecided.")
+    assert A2D.caveat.endswith("(10 seeds, one student) is undecided at the paper's 2 and twice the steps.")

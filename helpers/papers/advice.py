@@ -27,9 +27,9 @@ class Advice:
     longer: tuple[str, ...] = ()
 
     def cost(self, record: Record) -> str:
-        """Return the number of trainings, and the time to answer where it is more than a plain model's."""
+        """Return the number of trainings, and how much slower answers are than a plain model's."""
         time = self.time(record)
-        return self.trainings(record) + f" (answers {time} × slower)" * bool(time)
+        return self.trainings(record) + f" ({time} × slower)" * bool(time)
 
 
 def count_imm_trainings(record: Record) -> str:
@@ -60,7 +60,7 @@ def count_distilled_trainings(record: Record) -> str:
     return str(record.setting("a2d", "members") + 1)
 
 
-ONE, SEVERAL = "one domain", "several small domains"
+ONE, SEVERAL = "one domain", "several domains"
 EQUAL_STEPS = "imm/your_domains_equal"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (

@@ -4,6 +4,7 @@ All is computed from stored records and their verdicts.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter, itemgetter
@@ -25,17 +26,17 @@ from helpers.results.stats import Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
-COST = "trainings in study"
+COST = "trainings"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*smaller*, *less than half*: below the paper's number, or half of it.\n"
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen))"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
-OF_LAB = "`lab` was sized after test scores and A2D needed a sixth seed there, which favours *supported*."
+OF_LAB = "`lab` was sized after test scores and A2D got a sixth seed, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are supported unless marked. Longer: twice the steps, or equal ones. EM: exact match, where it does not "
-    "surely rise (`lab` has none). Readers of several domains first learn other questions."
+    "Gains are supported unless marked. Longer: twice, or equal, steps. EM: exact match, where it is not surely gained "
+    "(`lab` has none). Several domains: pretrained readers, several ways of marking answers."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -79,7 +80,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
         return []
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
-    words = f"{WORDS}{state_spared(findings, papers)}.\n- {OF_LAB}"
+    words = f"{WORDS}{state_spared(findings, papers)}).\n- {OF_LAB}"
     caveats = " ".join(paper.caveat for paper, _ in headlines if paper.caveat)
     table = state_main(findings, headlines)
     parts = [conclusion, caveats, PICTURE, table, words, state_advice(findings, papers, advice)]
@@ -158,8 +159,8 @@ def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
 
 
 def shorten_outcome(outcome: str) -> str:
-    """Return a verdict as supported, not supported, undecided or not tested."""
-    if outcome in (stats.UNDECIDED, stats.UNTESTED):
+    """Return a verdict as supported, not supported, undecided, not tested or without a baseline."""
+    if outcome in (stats.UNDECIDED, stats.UNTESTED, stats.FAILED):
         return outcome
     return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
 
@@ -197,8 +198,11 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
     tested = [v.outcome for _, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
-    supported, refuted = sum(map(tested.count, SUCCESSES)), tested.count(stats.REFUTED)
-    count = f"Of {len(tested)} tested claims with a number, {supported} are supported, {refuted} refuted."
+    counts = Counter(map(shorten_outcome, tested))
+    numbers = ", ".join(
+        f"{counts[outcome]} {outcome}" for outcome in (*OUTCOME_COLORS, stats.FAILED) if counts[outcome]
+    )
+    count = f"{len(tested)} tested claims with a number: {numbers}."
     return f"Main claims in the {world}: {', '.join(texts)}. {count}"
 
 
@@ -228,13 +232,10 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others: preset, table or place of a curve, or the reader to beat."""
+    """Name what tells a verdict from others: preset, table, or the reader to beat."""
     names = [name_preset(record)]
-    is_curve, tables = record.kind == "curve", {one.artefact for one, _ in of_world if one.kind != "curve"}
-    names += [report.table_of(record)] if len(tables) > 1 and not is_curve else []
+    names += [report.table_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    if is_curve:  # which holds at one place
-        names.append(f"{str(record.payload['x']).partition(' (')[0]} {verdict.claim.above.rpartition(', ')[2]}")
     alike = [one for same, one in of_world if same is record and are_alike(one.claim, verdict.claim)]
     reported = report.state_verdict(record, verdict)[1]
     names += [f"against {reported}"] if reported and len(alike) > 1 else []
@@ -257,15 +258,14 @@ def recommend(
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
     The first lines are those that some preset supports; README has no others. It names the preset of a world that is
-    all of one with a name of its own. Records with earlier settings recommend
-    nothing, nor do those whose regime cannot test the paper's claims.
+    all of one with a name of its own. Records with earlier settings recommend nothing.
     """
     current = {
         world: [
             (record, verdicts)
             for paper in papers
             for record, verdicts in by_paper[paper.key]
-            if not (record.untested or report.state_earlier_settings(record, paper))
+            if not report.state_earlier_settings(record, paper)
         ]
         for world, by_paper in findings.items()
     }
@@ -274,7 +274,7 @@ def recommend(
     for each in advice:
         by_world = {world: find_pairs(judged, each.exhibits, each.row) for world, judged in current.items()}
         pairs = [*chain.from_iterable(by_world.values())]
-        outcomes = {verdict.outcome for _, verdict in pairs}
+        outcomes = {name_gain(*pair) for pair in pairs}
         line = {"situation": each.situation, "train": each.train}
         line["instead of"] = figures.readable(each.row[1]).partition(" (")[0]
         for world, of_world in by_world.items():
@@ -313,7 +313,8 @@ def state_gains(pairs: Pairs, links: Mapping[str, str], *notes: str) -> list[str
     tables, presets = {report.table_of(record) for record, _ in pairs}, {record.preset for record, _ in pairs}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-        remarks = [verdict.outcome * (verdict.outcome not in SUCCESSES), *notes]
+        outcome = name_gain(record, verdict)
+        remarks = [outcome * (outcome not in SUCCESSES), *notes]
         if links:
             gain = f"[{drop_unit(gain)}]({links[record.paper_key]})"
             remarks.append(name_preset(record) * (len(presets) > 1))
@@ -321,6 +322,11 @@ def state_gains(pairs: Pairs, links: Mapping[str, str], *notes: str) -> list[str
         remarks += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not links)]
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
     return texts
+
+
+def name_gain(record: Record, verdict: Verdict) -> str:
+    """Name a verdict; on controls, too, none where the regime cannot test the paper's claims."""
+    return stats.UNTESTED if record.untested else verdict.outcome
 
 
 def state_exact_match(record: Record, claim: Claim, is_gained: bool) -> str:
@@ -433,7 +439,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f". If tested, the worst verdicts would be: {'; '.join(texts)}" if texts else ""
+    return f"; else, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:

@@ -499,10 +499,9 @@ def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Ve
 
 def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on the controls that limit a paper's main claims, each with its record."""
-    places = {(f"{paper.key}/{name}", row) for name, row in paper.limits}
-    controls = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.control]
-    plain = [(record, verdict) for record, verdict in controls if not verdict.claim.share]
-    return [(record, verdict) for record, verdict in plain if (record.artefact, verdict.claim.above) in places]
+    headlines = {f"{paper.key}/{name}" for name in paper.headlines}
+    of_headlines = [(r, v) for r, verdicts in judged for v in verdicts if r.artefact in headlines and v.claim.control]
+    return [(r, v) for r, v in of_headlines if v.claim.above in paper.limits and not v.claim.share]
 
 
 def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
