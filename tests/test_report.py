@@ -210,6 +210,11 @@ def test_the_page_begins_with_a_summary(results):
     assert "seeds: 5; 5.0 minutes; a CPU, 2 threads;\ncommit 0123456789 with changes" in page
 
 
+def test_the_summary_says_why_claims_are_not_tested(results):
+    page = shown(claimed(untested="readers are at chance"))
+    assert "<p>Not tested (IMM, Table 1): readers are at chance.</p>" in page.partition('<h2 id="imm"')[0]
+
+
 def test_it_is_one_page_without_code_or_links_elsewhere(results, tmp_path):
     assert "no results of preset mini yet" in report.page("mini", CARDS).data
     cell = new_code_cell("secret_code()", outputs=[new_output("display_data", {"text/html": shown(*every_kind())})])
@@ -458,6 +463,15 @@ def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
     assert findings.state_exact_match(both, both.claims[0], True) == "EM -0.4 ± 1.4"
     assert findings.state_exact_match(both, both.claims[0], False) == ""  # as little a loss
     assert findings.state_exact_match(f1, f1.claims[0], True) == ""
+
+
+def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
+    stored = next(record for record in records.read_all("study", "imm") if record.artefact == "imm/table1")
+    for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
+        gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
+        assert gain.high < printed / 2
+    assert IMM.caveat == "IMM's domains had little to teach each other."
 
 
 def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatch):

@@ -519,14 +519,17 @@ def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Ver
 def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
     """Return the rows of all papers' main claims, and of controls that limit these, on one scale.
 
-    Each has its paper, and the number of its table where it is a main claim.
+    Each has its paper, the number of its table where it is a main claim, and why it is not tested, if so.
     """
     claims = []
     for paper, judged in sections:
         claims += [(paper, *pair) for pair in (*main_verdicts(paper, judged), *limiting_controls(paper, judged))]
     rows = tabulate_claims([(record, [verdict]) for _, record, verdict in claims])
-    places = [{"card": p, "table": "" if verdict.claim.control else table_of(r)} for p, r, verdict in claims]
-    return [row | place for row, place in zip(rows, places, strict=True)]
+    for row, (paper, record, verdict) in zip(rows, claims, strict=True):
+        is_control = verdict.claim.control
+        row |= {"card": paper, "table": "" if is_control else table_of(record)}
+        row["untested"] = "" if is_control else record.untested
+    return rows
 
 
 def table_of(record: Record) -> str:
