@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from matplotlib.figure import Figure
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from record_files import claimed, every_kind, record
+from record_files import claimed, curve, every_kind, record
 
 from helpers import papers, paths, records
 from helpers.errors import UserError
@@ -251,6 +251,10 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
     report.show_study("imm/table2", "imm/figure9")
     (page,) = pages
     assert "B beats A" in page and "Table 1" in page  # the title of all such records
+    write(curve().model_copy(update={"preset": "study"}))
+    monkeypatch.setattr(report, "display", pages.append)
+    report.show_study("imm/figure3")
+    assert isinstance(pages[-1], Figure)
 
 
 def test_a_notebook_says_in_a_sentence_what_came_out(results):
