@@ -182,12 +182,10 @@ def _to_json(value: Any) -> Any:
 
 
 @cache
-def name_code(code: Any) -> str | list[str]:
+def name_code(code: Any) -> list[str]:
     """Name a function or class with its source, so that an edited one counts as another. Raises UserError without."""
-    if inspect.isbuiltin(code):
-        return code.__name__
     try:
-        return [code.__module__, code.__qualname__, inspect.getsource(code)]
+        return [code.__module__, code.__qualname__, "" if inspect.isbuiltin(code) else inspect.getsource(code)]
     except (OSError, TypeError):
         raise UserError(f"{code.__qualname__}: no source is there to tell versions apart; write it in a file") from None
 

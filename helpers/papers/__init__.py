@@ -50,8 +50,7 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, ``limits`` the rows of controls in these that limit it, ``caveat`` says in README what else does,
-    ``remark`` tells what its results depend on.
+    test it, ``limits`` the rows of controls in these that limit it, ``caveat`` and ``remark`` what limits its results.
     ``settings`` are the preset's sections of its methods (papers may share one), ``examples`` those of its texts.
     """
 
