@@ -21,7 +21,7 @@ them is in its module of losses, such as helpers.papers.a2d.losses.
 >>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
 >>> teacher = torch.tensor([[0.0, 3.0, 0.0]]), torch.tensor([[0.0, 3.0, 0.0]])
->>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)  # 0 where padded, as q is in A2D
+>>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)  # 0 at padding, where A2D's q is 0
 >>> gold_divergence(student, teacher, gold, mask)  # IMM, Eqs. 5 and 9
 tensor([0.0300])
 >>> soft_cross_entropy(student, tuple(side.softmax(-1) for side in teacher), mask, 1.0)  # A2D, section 3.1

@@ -389,7 +389,7 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     judged = report.judge_records([claimed(claims=[lost], untested="readers are at chance")])
     card = SimpleNamespace(key="imm", headlines=("table1",), method="IMM")
     spared = findings.state_spared({"public corpora": {"imm": judged}}, [card])
-    assert spared == "; else, at worst: IMM refuted"
+    assert spared == "; if judged, at worst: IMM refuted"
 
 
 def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
@@ -502,4 +502,5 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     longer = {verdict.claim.text: verdict.outcome for verdict in stats.judge(stored["a2d/steps"], stored.values())}
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("(10 seeds, one student) is undecided at the paper's 2 and twice the steps.")
+    assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
+    assert A2D.caveat.endswith("at the paper's 2, and at twice the steps over RMR, one teacher or smoothed labels.")

@@ -382,10 +382,12 @@ def draw_level(ax: Axes, place: float, level: Estimate, color: Any) -> None:
 
 
 def draw_curve(ax: Axes, line: Mapping[float, Estimate], color: Any, aside: ScaledTranslation) -> None:
-    """Draw the means of a curve with their intervals, or every seed where there is none, all moved aside."""
+    """Draw the means of a curve, and moved aside their intervals, or every seed where there is none."""
     place = {"color": color, "transform": ax.transData + aside}
+    means = [each.mean for each in line.values()]
     error = [each.high - each.mean for each in line.values()]  # nan where there is none
-    ax.errorbar([*line], [each.mean for each in line.values()], error, fmt="o-", markersize=4, elinewidth=1, **place)
+    ax.plot([*line], means, "o-", color=color, markersize=4)
+    ax.errorbar([*line], means, error, fmt="none", elinewidth=1, **place)
     seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
     ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", markersize=2.5, **place)
     ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]

@@ -26,7 +26,7 @@ from helpers.results.stats import Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
-COST = "trainings"
+COST = "trainings (study)"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*smaller*, *less than half*: below the paper's number, or half of it.\n"
@@ -35,8 +35,8 @@ WORDS = (
 )
 OF_LAB = "`lab` was sized after test scores and A2D got a sixth seed, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are supported unless marked. Longer: twice, or equal, steps. EM: exact match, where it is not surely gained "
-    "(`lab` has none). Several domains: pretrained readers, several ways of marking answers."
+    "Gains are supported unless marked. Longer: twice the steps (one domain), equal steps (several). EM: exact match, "
+    "where not surely higher (`lab` has none). Several domains mark answers differently."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -439,7 +439,7 @@ def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
             word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
             methods.setdefault(word, []).append(paper.method)
     texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f"; else, at worst: {'; '.join(texts)}" if texts else ""
+    return f"; if judged, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:
