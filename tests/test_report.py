@@ -427,7 +427,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[+5.0 ± 1.2](results/README.md#imm) |" in text
+    assert "[+5.0 ± 1.2](results/README.md#imm) (lab) |" in text
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

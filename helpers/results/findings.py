@@ -167,7 +167,7 @@ def shorten_outcome(outcome: str) -> str:
 
 def state_main(findings: Findings, headlines: Headlines) -> str:
     """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim", "reported (points)", *findings]
+    heads = ["claim", "reported", *findings]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
@@ -257,8 +257,8 @@ def recommend(
 ) -> pd.DataFrame:
     """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
 
-    The first lines are those that some preset supports; README has no others. It names the preset of a world that is
-    all of one with a name of its own. Records with earlier settings recommend nothing.
+    The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
+    nothing.
     """
     current = {
         world: [
@@ -270,7 +270,7 @@ def recommend(
         for world, by_paper in findings.items()
     }
     links = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers if in_readme}
-    lines, others, presets = [], [], {world: set() for world in WORLDS}
+    lines, others = [], []
     for each in advice:
         by_world = {world: find_pairs(judged, each.exhibits, each.row) for world, judged in current.items()}
         pairs = [*chain.from_iterable(by_world.values())]
@@ -285,13 +285,9 @@ def recommend(
             line[world] = ("<br>" if in_readme else "; ").join(gains) or "–"
         if not outcomes.isdisjoint(SUCCESSES):
             lines.append(line | {COST: each.cost(pairs[0][0])})
-            for world, of_world in by_world.items():
-                presets[world] |= {name_preset(record) for record, _ in of_world}
         elif pairs:
             others.append(line)
-    table = pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
-    single = {world: f"{world} (`{min(names)}`)" for world, names in presets.items() if len(names) == 1 and any(names)}
-    return table.rename(columns=single if in_readme else {})
+    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
@@ -310,14 +306,14 @@ def state_gains(pairs: Pairs, links: Mapping[str, str], *notes: str) -> list[str
     Each has its record's name behind it. With ``links``, by paper, it is a link and has no unit.
     """
     texts = []
-    tables, presets = {report.table_of(record) for record, _ in pairs}, {record.preset for record, _ in pairs}
+    tables = {report.table_of(record) for record, _ in pairs}
     for record, verdict in pairs:
         gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
         outcome = name_gain(record, verdict)
         remarks = [outcome * (outcome not in SUCCESSES), *notes]
         if links:
             gain = f"[{drop_unit(gain)}]({links[record.paper_key]})"
-            remarks.append(name_preset(record) * (len(presets) > 1))
+            remarks.append(name_preset(record))
             remarks.append(report.table_of(record) * (len(tables) > 1))
         remarks += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not links)]
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
