@@ -310,7 +310,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "3 tested claims with a number: 1 supported, 2 not supported."
+    count = "3 tested claims with a number: 1 supported, 2 not supported (2 refuted)."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
     summary += f"\n\n{IMM.caveat} {A2D.caveat}\n\n{findings.PICTURE}\n\n| claim |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")

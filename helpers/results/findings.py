@@ -29,14 +29,14 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 COST = "trainings (study)"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
-    "*smaller*, *less than half*: below the paper's number, or half of it.\n"
+    "*smaller*, *less than half*: significantly below the paper's number, or half of it.\n"
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
 OF_LAB = "`lab` was sized after test scores and A2D got a sixth seed, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are supported unless marked. Longer: twice the steps (one domain), equal steps (several). EM: exact match, "
-    "where not surely higher (`lab` has none). Several domains mark answers differently."
+    "Gains are supported unless marked. Longer: both twice as long (one domain), readers per domain as long (several). "
+    "EM: exact match, where lost or not surely gained (`lab` has none). Domains differ in what answers include."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -199,9 +199,9 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
     tested = [v.outcome for _, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
     counts = Counter(map(shorten_outcome, tested))
-    numbers = ", ".join(
-        f"{counts[outcome]} {outcome}" for outcome in (*OUTCOME_COLORS, stats.FAILED) if counts[outcome]
-    )
+    refuted = f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
+    words = {outcome: outcome for outcome in (*OUTCOME_COLORS, stats.FAILED)} | {NOT_SUPPORTED: NOT_SUPPORTED + refuted}
+    numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
     count = f"{len(tested)} tested claims with a number: {numbers}."
     return f"Main claims in the {world}: {', '.join(texts)}. {count}"
 
