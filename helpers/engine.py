@@ -84,9 +84,9 @@ class Schedule:
         self._advance_all()
 
     def state_done(self) -> str:
-        """State how many tasks are done, those of earlier runs among them."""
-        number = len(self.tasks)
-        return f"{number - len(self.pending)} of {number} tasks done"
+        """State how many tasks are done, those of earlier runs and those that no worker has reported yet among them."""
+        left = [task for task in list(self.pending.values()) if task.is_freed() or not task.is_done()]
+        return f"{len(self.tasks) - len(left)} of {len(self.tasks)} tasks done"
 
     def _advance_all(self) -> None:
         for name, plan in self.plans.items():

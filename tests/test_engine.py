@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -283,14 +282,13 @@ def test_an_interrupt_is_one_sentence_ends_the_workers_and_the_same_plan_goes_on
     shown = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
     program = start_run(results, INTERRUPTED, **shown)
     try:
-        wait_until(lambda: len(done_steps(step)) == 2)
+        wait_until(lambda: len([*step("x").preset.models.glob("*/result.json")]) == 2)
         os.killpg(program.pid, signal.SIGINT)
         printed, errors = program.communicate(timeout=180)
     finally:
         program.kill()
-    # The interrupt may come before the run has heard of the second.
-    sentence = r"Stopped: [12] of 6 tasks done and kept; run this cell again to go on from there\nNone\n"
-    assert re.fullmatch(sentence, printed), printed
+    # The interrupt may come before the run has heard of them.
+    assert printed == "Stopped: 2 of 6 tasks done and kept; run this cell again to go on from there\nNone\n"
     assert "Traceback" not in errors and "Error" not in errors
     assert sorted(done_steps(step)) == list("abcdef") and program.returncode == 0
 
