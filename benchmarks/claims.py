@@ -75,6 +75,10 @@ def differences(record: Record, x: str) -> dict[str, Any]:
     return {"payload": record.payload | {"x": x, "above": next(kind for kind in get_args(Kind) if kind in methods)}}
 
 
+def imm_and_first(record: Record) -> dict[str, Any]:
+    return {"baselines": ["IMM", record.rows[0]]}
+
+
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/table1": lambda record: a2d.name_baselines(kinds(record)),
     "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
@@ -84,8 +88,8 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/temperatures": lambda record: differences(record, a2d.VARIED["temperature"][1]),
     "a2d/steps": lambda record: differences(record, a2d.TIMES_THE_STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
-    "imm/table1": lambda record: {"baselines": ["IMM", record.rows[0]]},
-    "imm/table1_equal": lambda record: {"baselines": ["IMM", record.rows[0]]},
+    "imm/table1": imm_and_first,
+    "imm/table1_equal": imm_and_first,
     "hrkd/ratios": lambda record: {"unit": MOVED},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

@@ -397,7 +397,7 @@ def add_seeds(record: records.Record, later: records.Record, elsewhere: Collecti
             raise records.RecordError(f"{place}: {problem}; run it with engine.first_seed = 0")
     notes = [note for note in later.notes if note not in record.notes]
     others = [claim for claim in record.claims if not {claim.above, claim.below} <= {*later.rows}]
-    first, *_, last = [later.seeds[0], *later.seeds]
+    first, last = later.seeds[0], later.seeds[-1]
     added = f"seeds {first} to {last}" if first < last else f"seed {first}"
     return record.model_copy(
         update={

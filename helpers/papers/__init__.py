@@ -50,7 +50,7 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, ``limits`` the rows of controls in these that limit it, ``caveat`` and ``remark`` what limits its results.
+    test it, ``limits`` rows of controls in these, ``caveat`` (in README) and ``remark`` (in results) what limits it.
     ``settings`` are the preset's sections of its methods (papers may share one), ``examples`` those of its texts.
     """
 

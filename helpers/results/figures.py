@@ -213,8 +213,8 @@ def gains(record: Record) -> Picture:
         [value for (title, _), each in estimates.items() if title == name for value in each.values] for name in groups
     ]
     down, is_shared = -(-len(groups) // PANELS), record.unit != "score" and are_near(of_columns)
-    of = {claim.printed_for for claim in record.claims if not claim.control}
-    note, color = (f", {of.pop()}", SOFT) if len(of) == 1 and all(of) else ("", PAPER_COLOR)
+    settings = {claim.printed_for for claim in record.claims if not claim.control}
+    note, color = (f", {settings.pop()}", SOFT) if len(settings) == 1 and all(settings) else ("", PAPER_COLOR)
     ours = SOFT if record.untested else COLORS[0]
     height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)

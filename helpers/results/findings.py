@@ -33,7 +33,7 @@ WORDS = (
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
-OF_LAB = "`lab` was sized after test scores and A2D got a sixth seed, which favours *supported*."
+OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
     "Gains are supported unless marked. Longer: both twice as long (one domain), readers per domain as long (several). "
     "EM: exact match, where lost or not surely gained (`lab` has none). Domains differ in what answers include."

@@ -492,18 +492,21 @@ def paper_verdicts(judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     return sorted(counted, key=lambda pair: not pair[1].claim.primary)
 
 
+def headline_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
+    """Select all verdicts of the records that test a paper's main claims, each with its record."""
+    places = {f"{paper.key}/{name}" for name in paper.headlines}
+    return [(record, verdict) for record, verdicts in judged if record.artefact in places for verdict in verdicts]
+
+
 def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on a paper's main claims, each with its record."""
-    places = {f"{paper.key}/{name}" for name in paper.headlines}
-    headlines = [(record, verdict) for record, verdicts in judged for verdict in verdicts if verdict.claim.primary]
-    return [(record, verdict) for record, verdict in headlines if record.artefact in places]
+    return [(record, verdict) for record, verdict in headline_verdicts(paper, judged) if verdict.claim.primary]
 
 
 def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on the controls that limit a paper's main claims, each with its record."""
-    headlines = {f"{paper.key}/{name}" for name in paper.headlines}
-    of_headlines = [(r, v) for r, verdicts in judged for v in verdicts if r.artefact in headlines and v.claim.control]
-    return [(r, v) for r, v in of_headlines if v.claim.above in paper.limits and not v.claim.share]
+    controls = [pair for pair in headline_verdicts(paper, judged) if pair[1].claim.control]
+    return [(r, v) for r, v in controls if v.claim.above in paper.limits and not v.claim.share]
 
 
 def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
