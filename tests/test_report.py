@@ -28,6 +28,7 @@ def card(key, *names, reference=""):
         "remark": "",
         "headlines": ("table1",),
         "limits": (),
+        "caveat": "",
         "notebooks": (),
     }
     return SimpleNamespace(key=key, exhibits=exhibits, **more)
@@ -312,13 +313,13 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
     count = "3 tested claims with a number: 1 supported, 2 not supported (2 refuted)."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
-    summary += f"\n\n{IMM.caveat} {A2D.caveat}\n\n{findings.PICTURE}\n\n| claim |"
+    summary += f"\n\n{findings.PICTURE}\n\n| claim |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     after = after.replace(findings.NO_BREAK, " ")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
-    assert "](results/mini/notebooks/02_imm_main.ipynb)" in imm
+    assert f"](results/mini/notebooks/02_imm_main.ipynb)<br>{IMM.caveat} | +9.5 |" in imm
     assert imm.endswith("| +9.5 | **supported, smaller**, +5.0 ± 1.2 | lab: **too few seeds**, +5.0 |")
     assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | – |")
     assert f"{findings.WORDS}).\n- {findings.OF_LAB}\n" in after
@@ -348,7 +349,7 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     control = {"text": "B is near", "above": "B", "below": "A", "within": 9.0, "control": True}
     (judged,) = report.judge_records([claimed(claims=[of_table, *numbers, other, control])])
     paper = SimpleNamespace(key="imm", headlines=("table1",), limits=(), method="IMM", name="Liu", reference="")
-    paper.claim, paper.notebooks = "Readers win", [SimpleNamespace(name="02", plans=("table1",))]
+    paper.claim, paper.caveat, paper.notebooks = "Readers win", "", [SimpleNamespace(name="02", plans=("table1",))]
     ((_, by_world),) = headlines = findings.rank_headlines({"world": {"imm": [judged]}}, [paper])
     pairs = by_world["world"]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
@@ -421,13 +422,14 @@ def test_what_to_use_is_what_a_record_supports(results):
     judged = findings.judge_worlds([card])
     supported, other = findings.recommend(judged, [card], cases).to_dict("records")
     assert supported["public corpora"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)"
-    assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "5")
-    assert supported["miniature world"] == "0.0 ± 2.0 F1 (undecided, longer, study/imm/table1)"
+    assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "5 vs. 1")
+    assert supported["trained longer"] == "0.0 ± 2.0 F1 (undecided, study/imm/table1)"
+    assert supported["miniature world"] == "–"
     assert other["miniature world"].startswith("0.0 ± 2.0 F1 (undecided, study/imm/table1)")
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[+5.0 ± 1.2](results/README.md#imm) (lab) |" in text
+    assert "[b](results/README.md#imm) | A | – | 0.0 ± 2.0 | – | **+5.0 ± 1.2** (lab) | 5 vs. 1 |" in text
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
@@ -453,7 +455,7 @@ def test_the_papers_say_what_their_rows_are():
     assert all(methods[paper.key] for paper in papers.list_papers()[1:])
 
 
-def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
+def test_exact_match_of_a_difference_is_estimated_where_a_record_has_it():
     ups = {"F1": (5, 4, 6, 5, 5), "EM": (-1, 0, 1, -2, 0)}
     scores = [
         (row, "x", seed, 50 + up * (row == "B"), None, metric)
@@ -464,9 +466,8 @@ def test_advice_states_exact_match_where_it_does_not_gain_as_f1_does():
     claims = [{"text": "B beats A", "above": "B", "below": "A"}]
     both, f1 = (record("imm/table1", some, claims=claims) for some in (scores, scores[:10]))
     # A difference of -0.4 with a deviation of 1.14 over 5 seeds: 1.14 / 5 ** 0.5 * 2.776.
-    assert findings.state_exact_match(both, both.claims[0], True) == "EM -0.4 ± 1.4"
-    assert findings.state_exact_match(both, both.claims[0], False) == ""  # as little a loss
-    assert findings.state_exact_match(f1, f1.claims[0], True) == ""
+    (verdict,) = stats.judge(both)
+    assert findings.state_exact_match([(both, verdict), (f1, verdict)]) == ["-0.4 ± 1.4"]
 
 
 def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkeypatch):
@@ -475,7 +476,14 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "IMM's domains had little to teach each other."
+    assert IMM.caveat == "Our domains had little to teach each other."
+
+
+def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
+    stored = next(record for record in records.read_all("study", "mtdnn") if record.artefact == "mtdnn/table2")
+    assert stats.estimate(stored, [(1, "QA", ["NoAns"])]).low > 95
+    assert "too easy" in papers.find_paper("15_mtdnn_main")[0].caveat
 
 
 def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatch):

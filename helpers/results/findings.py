@@ -5,7 +5,7 @@ All is computed from stored records and their verdicts.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter, itemgetter
 from pathlib import Path
@@ -26,7 +26,8 @@ from helpers.results.stats import Verdict
 README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
-COST = "trainings (study)"
+MINIATURE, PUBLIC = WORLDS
+LONGER, EXACT_MATCH, COST = "trained longer", "its exact match", "trainings (study)"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*smaller*, *less than half*: significantly below the paper's number, or half of it.\n"
@@ -35,8 +36,8 @@ WORDS = (
 )
 OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains are supported unless marked. Longer: both twice as long (one domain), readers per domain as long (several). "
-    "EM: exact match, where lost or not surely gained (`lab` has none). Domains differ in what answers include."
+    "**Bold**: supported; plain: undecided or not tested. *Trained longer*: both twice as long (one domain), readers "
+    "per domain as long as the others (several). Domains differ in what answers include."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -49,7 +50,7 @@ OUTCOME_COLORS = {
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
-COLUMNS = ["situation", "train", "instead of", *WORLDS, COST]
+COLUMNS = ["situation", "train", "instead of", MINIATURE, LONGER, EXACT_MATCH, PUBLIC, COST]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
@@ -81,9 +82,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     headlines = rank_headlines(findings, papers)
     conclusion = state_conclusion(findings, headlines, papers)
     words = f"{WORDS}{state_spared(findings, papers)}).\n- {OF_LAB}"
-    caveats = " ".join(paper.caveat for paper, _ in headlines if paper.caveat)
     table = state_main(findings, headlines)
-    parts = [conclusion, caveats, PICTURE, table, words, state_advice(findings, papers, advice)]
+    parts = [conclusion, PICTURE, table, words, state_advice(findings, papers, advice)]
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
@@ -180,7 +180,10 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{paper.method.lower()})** ({authors})"
-        cells = [f"{method}: {claim}", ", ".join(filter(None, dict.fromkeys(reported)))]
+        cells = [
+            "<br>".join(filter(None, (f"{method}: {claim}", paper.caveat))),
+            ", ".join(filter(None, dict.fromkeys(reported))),
+        ]
         cells += ["<br>".join(state_world(of_world, pairs)) or "–" for of_world in by_world.values()]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -269,25 +272,24 @@ def recommend(
         ]
         for world, by_paper in findings.items()
     }
-    links = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers if in_readme}
+    pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
     lines, others = [], []
     for each in advice:
-        by_world = {world: find_pairs(judged, each.exhibits, each.row) for world, judged in current.items()}
-        pairs = [*chain.from_iterable(by_world.values())]
-        outcomes = {name_gain(*pair) for pair in pairs}
-        line = {"situation": each.situation, "train": each.train}
-        line["instead of"] = figures.readable(each.row[1]).partition(" (")[0]
-        for world, of_world in by_world.items():
-            longer = find_pairs(current[world], each.longer[:1], each.longer[1:])
-            seeds, most = (max((len(v.estimate.values) for _, v in some), default=0) for some in (longer, of_world))
-            gains = state_gains(of_world, links)
-            gains += state_gains(longer, links, "longer", f"{seeds} seeds" * (seeds < most))
-            line[world] = ("<br>" if in_readme else "; ").join(gains) or "–"
-        if not outcomes.isdisjoint(SUCCESSES):
-            lines.append(line | {COST: each.cost(pairs[0][0])})
-        elif pairs:
-            others.append(line)
-    return pd.DataFrame([*lines, *(others * (not in_readme))], columns=COLUMNS).fillna("")
+        miniature, public = (find_pairs(judged, each.exhibits, each.row) for judged in current.values())
+        longer = find_pairs(current[MINIATURE], each.longer[:1], each.longer[1:])
+        if not (pairs := miniature + public):
+            continue
+        first = pairs[0][0]
+        train = f"[{each.train}]({pages[first.paper_key]})" if in_readme else each.train
+        gains = [state_gains(some, in_readme) for some in (miniature, longer, public)]
+        gains.insert(2, state_exact_match(longer))
+        cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
+        line = [each.situation, train, figures.readable(each.row[1]).partition(" (")[0], *cells]
+        if not {name_gain(*pair) for pair in pairs}.isdisjoint(SUCCESSES):
+            lines.append([*line, each.cost(first)])
+        elif not in_readme:
+            others.append([*line, ""])
+    return pd.DataFrame([*lines, *others], columns=COLUMNS)
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
@@ -300,22 +302,19 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
     ]
 
 
-def state_gains(pairs: Pairs, links: Mapping[str, str], *notes: str) -> list[str]:
-    """State our differences with intervals, with ``notes``, and verdicts where they are none of success.
+def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
+    """State our differences with intervals, with verdicts where they are none of success, and their records' names.
 
-    Each has its record's name behind it. With ``links``, by paper, it is a link and has no unit.
+    In README a success is in bold letters instead, and none has a unit.
     """
     texts = []
     tables = {report.table_of(record) for record, _ in pairs}
     for record, verdict in pairs:
-        gain, place = report.state_verdict(record, verdict, short=True)[2], f"{record.preset}/{record.artefact}"
-        outcome = name_gain(record, verdict)
-        remarks = [outcome * (outcome not in SUCCESSES), *notes]
-        if links:
-            gain = f"[{drop_unit(gain)}]({links[record.paper_key]})"
-            remarks.append(name_preset(record))
-            remarks.append(report.table_of(record) * (len(tables) > 1))
-        remarks += [state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES), place * (not links)]
+        gain, outcome = report.state_verdict(record, verdict, short=True)[2], name_gain(record, verdict)
+        remarks = [outcome * (outcome not in SUCCESSES), f"{record.preset}/{record.artefact}"]
+        if in_readme:
+            gain = f"**{drop_unit(gain)}**" if outcome in SUCCESSES else drop_unit(gain)
+            remarks = [name_preset(record), report.table_of(record) * (len(tables) > 1)]
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
     return texts
 
@@ -325,12 +324,22 @@ def name_gain(record: Record, verdict: Verdict) -> str:
     return stats.UNTESTED if record.untested else verdict.outcome
 
 
-def state_exact_match(record: Record, claim: Claim, is_gained: bool) -> str:
-    """State a claim's difference in exact match where it is not as that in F1: no certain gain, or a certain loss."""
+def state_exact_match(pairs: Pairs) -> list[str]:
+    """State what differences are in exact match, none of records without it."""
+    gains = [estimate_exact_match(record, verdict.claim) for record, verdict in pairs]
+    return [state_interval(gain) for gain in gains if gain]
+
+
+def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
+    """Estimate a claim's difference in exact match; None for a record without it or of one seed."""
     parts = [part for part in record.by_metric() if part.unit == "EM"]
-    gains = [gain for part in parts if (gain := stats.estimate_claim(part, claim)) and gain.over]
-    differing = [gain for gain in gains if (gain.low if is_gained else gain.high) <= 0]
-    return "".join(f"EM {gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}" for gain in differing)
+    gains = [stats.estimate_claim(part, claim) for part in parts]
+    return next((gain for gain in gains if gain and gain.over), None)
+
+
+def state_interval(gain: stats.Estimate) -> str:
+    """Return a difference with half of its interval."""
+    return f"{gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}"
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -471,8 +480,9 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         place = record.artefact, with_printed_reader(verdict.claim) if is_beside else text
         row = rows.setdefault(place, {"claim": f"{report.table_of(record)}: {text}"} | of_paper)
         row[record.preset] = ": ".join(brief(record, verdict))
-        if verdict.claim.control and (exact := state_exact_match(record, verdict.claim, verdict.outcome in SUCCESSES)):
-            row[record.preset] += f" ({exact})"
+        exact = estimate_exact_match(record, verdict.claim) if verdict.claim.control else None
+        if exact and (exact.low if verdict.outcome in SUCCESSES else exact.high) <= 0:  # F1 alone would mislead
+            row[record.preset] += f" (EM {state_interval(exact)})"
         if place[1] != text:
             row[record.preset] += f" ({reader})"
         elif (of := verdict.claim.printed_for) and of not in row.get("the paper", of):

@@ -17,6 +17,7 @@ PAPER = Paper(
     title="He 2019: MtDNN for SQuAD 2.0",
     method="MtDNN",
     claim="Other tasks improve a reader of SQuAD 2.0",
+    caveat="Our questions without answers were too easy.",
     headlines=("table2",),
     exhibits=(
         Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
