@@ -167,6 +167,20 @@ def test_curves_have_a_panel_per_column_and_levels_without_x():
     assert texts(figure.legends[0].get_texts()) == ["IMM", "one of all domains (Mix)", "the paper"]
 
 
+def test_more_curves_than_can_be_told_apart_have_a_panel_per_x():
+    methods = "ABCDEFGH"
+    scores = [
+        (m, "y", seed, place + x + seed % 2, x) for place, m in enumerate(methods) for x in (1, 2) for seed in (0, 1)
+    ]
+    shown = figures.draw_record(record("imm/figure3", scores, kind="curve", payload={"x": "rounds"}, untested="why"))
+    assert [ax.get_title(loc="left") for ax in shown.axes] == ["rounds: 1", "rounds: 2"]
+    assert texts(shown.axes[0].get_yticklabels()) == [*methods]
+    assert marks(shown.axes[1], "o")[:2] == [(2, 0), (3, 1)]
+    assert shown.get_supxlabel() == "F1 (every seed; not tested)"
+    few = [score for score in scores if score[0] != "H"]
+    assert len(figures.draw_record(record("imm/figure3", few, kind="curve", payload={"x": "rounds"})).axes) == 1
+
+
 def test_a_method_has_one_colour_in_all_figures():
     colors = figures.color_methods(["IMM", "B", "Single", "IMM"])
     assert colors["IMM"] == figures.color_methods(["A2D", "IMM"])["IMM"]

@@ -30,6 +30,7 @@ PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 44  # letters in a line of a label
 PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
+MOST_CURVES = 7  # in one panel
 MOST_LEVELS = 3  # methods without an x beside a curve; of more the table alone tells
 LINEAR = 5  # points up to which differences are drawn to scale where some are above four times as much
 MOST_WORDS = 84  # of the passage in the picture of a case
@@ -88,7 +89,9 @@ def draw_record(record: Record) -> Picture | None:
         return None
     with plain_style():
         whole = record.kind == "scatter" or not record.scores
-        return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
+        first = record if whole else record.by_metric()[0]
+        is_crowded = record.kind == "curve" and len({score.method for score in first.scores}) > MOST_CURVES
+        return places(first) if is_crowded and len(first.columns) == 1 else DRAWINGS[record.kind](first)
 
 
 def save(record: Record) -> None:
@@ -307,9 +310,14 @@ def bars(record: Record) -> Figure:
     if baseline:
         ax.axvline(0, color=SOFT, linewidth=0.8)
     above = f" above {readable(baseline)}" * bool(baseline)
-    name_lines(ax, record.columns, f"{record.unit}{above} ({intervals(estimates)})")
+    name_lines(ax, record.columns, f"{record.unit}{above} ({intervals(estimates)}{name_untested(record)})")
     figure.legend(loc="outside right upper")
     return figure
+
+
+def name_untested(record: Record) -> str:
+    """Return what a figure in colours says of a record that tests nothing, "" of others."""
+    return f"; {stats.UNTESTED}" * bool(record.untested)
 
 
 def curves(record: Record) -> Picture:
@@ -368,7 +376,25 @@ def curves(record: Record) -> Picture:
     figure.legend(handles=handles, loc="outside right upper")
     base = f" above {readable(zero)}" * bool(zero) or (f" above that at {above:g}" if above is not None else "")
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
-    figure.name_heights(f"{record.unit}{base} ({intervals(estimates)}{scale})")
+    figure.name_heights(f"{record.unit}{base} ({intervals(estimates)}{scale}{name_untested(record)})")
+    return figure
+
+
+def places(record: Record) -> Picture:
+    """Draw a panel per x and a line per method, as more curves than colours of few points cannot be told apart."""
+    rows = {(score.method, score.x): score.row for score in record.scores}
+    methods, axis = list(dict.fromkeys(method for method, _ in rows)), sorted({x for _, x in rows})
+    figure = Picture(0.21 * len(methods) + 1.0)
+    panels = figure.subplots(1, len(axis), sharex=True, sharey=True, squeeze=False)[0]
+    estimates = {place: stats.estimate(record, [(1, row, record.columns)]) for place, row in rows.items()}
+    for ax, x in zip(panels, axis, strict=True):
+        for line, method in enumerate(methods):
+            if (method, x) in estimates:
+                dot(ax, line, estimates[method, x], COLORS[0])
+        name_lines(ax, [readable(method) for method in methods], "")
+        ax.set_title(f"{(record.payload or {}).get('x', 'x')}: {x:g}")
+    scale = scale_up(panels[0], "x", [each.mean for each in estimates.values()])
+    figure.supxlabel(f"{record.unit} ({intervals([*estimates.values()])}{scale}{name_untested(record)})", fontsize=9)
     return figure
 
 
