@@ -179,6 +179,7 @@ def train_models(preset: Preset) -> Plan:
     seeds, models = preset.seed_numbers, Models(preset)
     rows = yield {seed: distil(preset.for_seed(seed), seed) for seed in seeds}
     for seed in seeds:
+        candidates = [mt_dnn_training(preset.for_seed(seed), seed, n) for n in range(preset.mtdnn_kd.models)]
         for row, of_task in rows[seed].items():
-            models.add(row, seed, of_task)
+            models.add(row, seed, of_task, needs=() if row in (SINGLE, MTDNN) else candidates)
     return models
