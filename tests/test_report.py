@@ -415,21 +415,23 @@ def test_what_to_use_is_what_a_record_supports(results):
     )
     write(claimed("imm/table1", claims=[{"text": "c", "above": "C", "below": "A"}], preset="study"))
     cases = [
-        Advice("few", name, (f"imm/{exhibit}",), (row, "A"), lambda record: "5", longer=("imm/table1", "C", "A"))
+        Advice(
+            "few", name, (f"imm/{exhibit}",), (row, "A"), lambda stored: f"{len(stored)} ×", ("imm/table1", "C", "A")
+        )
         for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
     ]
     card = SimpleNamespace(key="imm", method="IMM", exhibits=())
     judged = findings.judge_worlds([card])
     supported, other = findings.recommend(judged, [card], cases).to_dict("records")
     assert supported["public corpora"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)"
-    assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "5 vs. 1")
+    assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "1 ×")
     assert supported["trained longer"] == "0.0 ± 2.0 F1 (undecided, study/imm/table1)"
     assert supported["miniature world"] == "–"
     assert other["miniature world"].startswith("0.0 ± 2.0 F1 (undecided, study/imm/table1)")
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[b](results/README.md#imm) | A | – | 0.0 ± 2.0 | – | **+5.0 ± 1.2** (lab) | 5 vs. 1 |" in text
+    assert "[b](results/README.md#imm) | A | – | 0.0 ± 2.0 | **+5.0 ± 1.2** (lab) | 1 × |" in text
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
@@ -466,8 +468,8 @@ def test_exact_match_of_a_difference_is_estimated_where_a_record_has_it():
     claims = [{"text": "B beats A", "above": "B", "below": "A"}]
     both, f1 = (record("imm/table1", some, claims=claims) for some in (scores, scores[:10]))
     # A difference of -0.4 with a deviation of 1.14 over 5 seeds: 1.14 / 5 ** 0.5 * 2.776.
-    (verdict,) = stats.judge(both)
-    assert findings.state_exact_match([(both, verdict), (f1, verdict)]) == ["-0.4 ± 1.4"]
+    assert findings.state_interval(findings.estimate_exact_match(both, both.claims[0])) == "-0.4 ± 1.4"
+    assert findings.estimate_exact_match(f1, f1.claims[0]) is None
 
 
 def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkeypatch):
@@ -476,7 +478,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Our domains had little to teach each other."
+    assert IMM.caveat == "Fine-tuning after other domains gained little, too."
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
@@ -511,4 +513,4 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("at the paper's 2, and at twice the steps over RMR, one teacher or smoothed labels.")
+    assert A2D.caveat.endswith("temperature 2; twice the steps against RMR, one teacher, smoothed labels.")

@@ -1,73 +1,77 @@
 """What the papers' exhibits can recommend, by situation, and what limits their main claims."""
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from helpers.papers.hrkd.algorithm import ALONE, OURS, PLAIN
-from helpers.papers.your_domains.tables import MILLISECONDS
+from helpers.papers.your_domains.tables import MILLISECONDS, STEPS
 from helpers.records import Record
+
+Stored = Mapping[str, Record]  # the records of a preset by artefact, such as imm/cost
 
 
 @dataclass(frozen=True)
 class Advice:
     """A method to train in a situation, and the ``exhibits``, such as ``imm/table1``, that can support it.
 
-    ``row`` names their claim by what is above, what is below, and the columns. From a record come the numbers of
-    trainings of both, and what answers cost more than a plain model's, "" for nothing. ``longer`` names an exhibit and
-    a row of it, in which what is below is trained for more steps.
+    ``row`` names their claim by what is above, what is below, and the columns. ``cost`` says from a preset's records
+    how many trainings it takes, how many times the steps of what is below, and how much slower its answers are, if so.
+    ``longer`` names an exhibit and a row of it, in which what is below is trained for more steps.
     """
 
     situation: str
     train: str
     exhibits: tuple[str, ...]
     row: tuple[str, ...]
-    trainings: Callable[[Record], int | str] = lambda record: 1
-    instead: Callable[[Record], int] = lambda record: 1
-    time: Callable[[Record], str] = lambda record: ""
+    cost: Callable[[Stored], str] = lambda stored: ""
     longer: tuple[str, ...] = ()
 
-    def cost(self, record: Record) -> str:
-        """Return the numbers of trainings of both, and how much slower answers are than a plain model's."""
-        time = self.time(record)
-        return f"{self.trainings(record)} vs. {self.instead(record)}" + f" ({time})" * bool(time)
+
+def cost_distillation(stored: Stored) -> str:
+    """Count the members of an ensemble and the reader that is distilled from it, which has as many steps as each."""
+    trainings = stored["a2d/table1"].setting("a2d", "members") + 1
+    return state_cost(trainings, trainings)
 
 
-def count_imm_trainings(record: Record) -> str:
-    """Return how many trainings IMM took for one seed, by the record's notes; teachers and rejected readers count."""
-    match = re.search(r"trainings of one seed .* IMM: (\d+) ", "\n".join(record.notes))
-    return match[1] if match else "not recorded"
+def cost_mix(stored: Stored) -> str:
+    """Compare one reader of all domains with a reader of each."""
+    return state_cost(1, compare_scores(stored["imm/cost"], STEPS, "Mix", "Single"))
 
 
-def count_multi_task_trainings(record: Record, models: int = 1, members: int = 1) -> int:
-    """Count models of all tasks, and their members, each fine-tuned on every task."""
-    return models + members * len(record.setting("tasks", "tasks"))
+def cost_mix_ensemble(stored: Stored) -> str:
+    """Compare several readers of all domains with a reader of each, and their time to answer with that of one."""
+    steps = compare_scores(stored["imm/cost"], STEPS, "Mix ensemble", "Single")
+    slower = compare_scores(stored["imm/your_domains"], MILLISECONDS, "Mix ensemble", "Mix")
+    return f"{state_cost(stored['imm/cost'].setting('a2d', 'members'), steps)}, {slower:.1f} × slower"
 
 
-def count_multi_task_ensembles(record: Record) -> int:
-    """Count the models that members are chosen of, and the ensemble of each task."""
-    return count_multi_task_trainings(record, *(record.setting("mtdnn_kd", name) for name in ("models", "members")))
+def cost_distilled_mix(stored: Stored) -> str:
+    """Compare the reader that is distilled from an ensemble, and its teachers, with a reader of each domain."""
+    steps = compare_scores(stored["imm/cost"], STEPS, "A2D", "Single")
+    return state_cost(stored["imm/cost"].setting("a2d", "members") + 1, steps)
 
 
-def count_members(record: Record) -> int:
-    """Count the members of an ensemble."""
-    return record.setting("a2d", "members")
+def cost_multi_task_ensemble(stored: Stored) -> str:
+    """Compare the ensemble of each task, and the models that its members are chosen of, with one model of all tasks.
+
+    All models are fine-tuned on each task. Steps are as epochs, which all texts have alike.
+    """
+    record = stored["mtdnn_kd/table3"]
+    models, members, tuning = (record.setting("mtdnn_kd", name) for name in ("models", "members", "tuning_epochs"))
+    epochs, tasks = record.setting("training", "epochs"), record.setting("tasks", "tasks")
+    steps = (models * epochs + members * tuning) / (epochs + tuning)
+    return f"{state_cost(models + members * len(tasks), steps)}, {members} models answer"
 
 
-def compare_times(record: Record) -> str:
-    """Return how many times as long as one reader an ensemble took to answer."""
-    times = {score.row: score.value for score in record.scores if score.metric == MILLISECONDS}
-    return f"{times['Mix ensemble'] / times['Mix']:.1f} × slower"
+def compare_scores(record: Record, metric: str, above: str, below: str) -> float:
+    """Return how many times as much as another a row has in a metric of a record, summed over scores."""
+    above, below = (sum(s.value for s in record.scores if (s.metric, s.row) == (metric, row)) for row in (above, below))
+    return above / below
 
 
-def count_distilled_trainings(record: Record) -> int:
-    """Count the members of an ensemble and the reader that is distilled from it."""
-    return record.setting("a2d", "members") + 1
-
-
-def count_domains(record: Record) -> int:
-    """Count the domains, each with a reader."""
-    return len(record.setting("data", "domains"))
+def state_cost(trainings: int, steps: float) -> str:
+    """State how many trainings something takes, and how many times the steps of what it is compared with."""
+    return f"{trainings} ({steps:.1f} ×)"
 
 
 ONE, SEVERAL = "one domain", "several domains"
@@ -79,48 +83,43 @@ ADVICE = (
         "a distilled ensemble",
         ("a2d/table1",),
         ("RMR + A2D", "RMR", "Test"),
-        count_distilled_trainings,
-        longer=("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
+        cost_distillation,
+        ("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
     ),
-    Advice(ONE, "a distilled ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), count_distilled_trainings),
+    Advice(ONE, "a distilled ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation),
     Advice(
         SEVERAL,
         "one reader of all domains",
         ("imm/your_domains",),
         ("Mix", "Single"),
-        instead=count_domains,
-        longer=(EQUAL_STEPS, "Mix", "Single"),
+        cost_mix,
+        (EQUAL_STEPS, "Mix", "Single"),
     ),
     Advice(
         SEVERAL,
         "an ensemble of these",
         ("imm/your_domains",),
         ("Mix ensemble", "Single"),
-        count_members,
-        count_domains,
-        compare_times,
-        longer=(EQUAL_STEPS, "Mix ensemble", "Single"),
+        cost_mix_ensemble,
+        (EQUAL_STEPS, "Mix ensemble", "Single"),
     ),
     Advice(
         SEVERAL,
         "one distilled from these",
         ("imm/your_domains",),
         ("A2D", "Single"),
-        count_distilled_trainings,
-        count_domains,
-        longer=(EQUAL_STEPS, "A2D", "Single"),
+        cost_distilled_mix,
+        (EQUAL_STEPS, "A2D", "Single"),
     ),
-    Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix"), count_imm_trainings),
-    Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE), lambda record: 2),
-    Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), (OURS, PLAIN), lambda record: 2),
+    Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),
+    Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE)),
+    Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), (OURS, PLAIN)),
     Advice(
         MANY,
         "an ensemble per task",
         ("mtdnn_kd/table3",),
         ("MT-DNN-ensemble", "MT-DNN"),
-        count_multi_task_ensembles,
-        count_multi_task_trainings,
-        lambda record: f"{record.setting('mtdnn_kd', 'members')} models answer",
+        cost_multi_task_ensemble,
     ),
     Advice(MANY, "distilled multi-task ensembles", ("mtdnn_kd/table2",), ("MT-DNN_KD", "MT-DNN")),
     Advice(MANY, "one model of all tasks", ("mtdnn_kd/table2",), ("MT-DNN", "BERT")),

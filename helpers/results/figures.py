@@ -169,11 +169,12 @@ def intervals(estimates: Sequence[Estimate]) -> str:
     return "every seed" if any(len(estimate.values) > 1 for estimate in estimates) else "one seed"
 
 
-def dot(ax: Axes, place: float, estimate: Estimate, color: Any) -> None:
+def dot(ax: Axes, place: float, estimate: Estimate, color: Any, marker: str = "o", fillstyle: str = "full") -> None:
     """Draw an estimate on a horizontal line: its mean with the interval, or every seed where there is none."""
     values = [estimate.mean] if estimate.over else estimate.values
     ax.plot([estimate.low, estimate.high], [place] * 2, color=color, linewidth=1.5, zorder=2)
-    ax.plot(values, [place] * len(values), "o", color=color, markersize=5 if estimate.over else 4, zorder=3)
+    mark = {"color": color, "marker": marker, "fillstyle": fillstyle, "markersize": 5 if estimate.over else 4}
+    ax.plot(values, [place] * len(values), linestyle="none", **mark, zorder=3)
 
 
 def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -27,30 +27,31 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, EXACT_MATCH, COST = "trained longer", "its exact match", "trainings (study)"
+LONGER, COST = "trained longer", "trainings (steps)"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
-    "*smaller*, *less than half*: significantly below the paper's number, or half of it.\n"
+    "*less than half*: significantly below half of the paper's number.\n"
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
 OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "**Bold**: supported; plain: undecided or not tested. *Trained longer*: both twice as long (one domain), readers "
-    "per domain as long as the others (several). Domains differ in what answers include."
+    "Gains in F1 / exact match (many tasks: points). **Bold**: supported; plain: undecided or not tested. *Trained "
+    "longer*: one domain, both twice the steps; several, equal steps per reader. Answers include titles in some "
+    "domains."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
-OUTCOME_COLORS = {
-    stats.SUPPORTED: figures.COLORS[2],
-    NOT_SUPPORTED: figures.COLORS[0],
-    stats.UNDECIDED: figures.COLORS[4],
-    stats.UNTESTED: figures.SOFT,
+OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
+    stats.SUPPORTED: {"color": figures.INK, "marker": "o"},
+    NOT_SUPPORTED: {"color": figures.INK, "marker": "X"},
+    stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
+    stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
 }
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
-COLUMNS = ["situation", "train", "instead of", MINIATURE, LONGER, EXACT_MATCH, PUBLIC, COST]
+COLUMNS = ["situation", "train", "instead of", MINIATURE, LONGER, PUBLIC, COST]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
@@ -100,28 +101,9 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
         by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
         if pairs := list(chain.from_iterable(by_world.values())):
             for world, by_paper in findings.items():
-                by_world[world] += find_other_numbers(by_world[world], by_paper[paper.key])
                 by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
-
-
-def find_other_numbers(main: Pairs, judged: Iterable[Judged]) -> Pairs:
-    """Find other verdicts on the differences of main claims, as against a number in the paper's text."""
-    others = []
-    for record, verdicts in judged:
-        of_record = [verdict for same, verdict in main if same is record]
-        for verdict in verdicts:
-            alike = [one.outcome for one in of_record if are_alike(one.claim, verdict.claim)]
-            if alike and verdict.outcome not in alike:
-                others.append((record, verdict))
-    return others
-
-
-def are_alike(one: Claim, other: Claim) -> bool:
-    """Return whether two claims are about the same difference, of which the paper may print several numbers."""
-    about = attrgetter("above", "below", "columns", "than", "within", "control", "printed_for")
-    return about(one) == about(other)
 
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
@@ -137,7 +119,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             figures.name_lines(ax, [f"{paper.method}\n{paper.name}" for paper, _ in headlines], "")
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
-        handles = [Line2D([], [], color=color, marker="o", label=word) for word, color in OUTCOME_COLORS.items()]
+        handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items()]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
@@ -151,7 +133,7 @@ def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
         ax.annotate("not run", (1.02, line), **beside)
     for number, (record, verdict) in enumerate(pairs):
         place = line + 0.3 * (number - (len(pairs) - 1) / 2)
-        figures.dot(ax, place, verdict.estimate, OUTCOME_COLORS[shorten_outcome(verdict.outcome)])
+        figures.dot(ax, place, verdict.estimate, **OUTCOME_MARKS[shorten_outcome(verdict.outcome)])
         if verdict.printed is not None:
             color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
             ax.plot(verdict.printed, place, color=color, **figures.HOLLOW)
@@ -192,7 +174,7 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
 def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[Any]) -> str:
     """Say of which papers the first world supports the main claim, and how many claims of those with a number."""
     world, by_paper = next(iter(findings.items()))
-    methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_COLORS}
+    methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_MARKS}
     for paper, by_world in headlines:
         for record, verdict in by_world[world][:1]:
             readers = {other.claim.below for same, other in by_world[world] if same.artefact == record.artefact}
@@ -203,7 +185,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     tested = [v.outcome for _, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
     counts = Counter(map(shorten_outcome, tested))
     refuted = f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
-    words = {outcome: outcome for outcome in (*OUTCOME_COLORS, stats.FAILED)} | {NOT_SUPPORTED: NOT_SUPPORTED + refuted}
+    words = {outcome: outcome for outcome in (*OUTCOME_MARKS, stats.FAILED)} | {NOT_SUPPORTED: NOT_SUPPORTED + refuted}
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
     count = f"{len(tested)} tested claims with a number: {numbers}."
     return f"Main claims in the {world}: {', '.join(texts)}. {count}"
@@ -212,7 +194,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
     """List what the paper prints elsewhere, as in its text, for the difference that a verdict is about."""
     numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
-    return [claim.printed for claim in numbered if are_alike(claim, verdict.claim)]
+    return [claim.printed for claim in numbered if report.are_alike(claim, verdict.claim)]
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
@@ -239,7 +221,7 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [report.table_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    alike = [one for same, one in of_world if same is record and are_alike(one.claim, verdict.claim)]
+    alike = [one for same, one in of_world if same is record and report.are_alike(one.claim, verdict.claim)]
     reported = report.state_verdict(record, verdict)[1]
     names += [f"against {reported}"] if reported and len(alike) > 1 else []
     return ", ".join(filter(None, names))
@@ -282,11 +264,11 @@ def recommend(
         first = pairs[0][0]
         train = f"[{each.train}]({pages[first.paper_key]})" if in_readme else each.train
         gains = [state_gains(some, in_readme) for some in (miniature, longer, public)]
-        gains.insert(2, state_exact_match(longer))
         cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
         line = [each.situation, train, figures.readable(each.row[1]).partition(" (")[0], *cells]
         if not {name_gain(*pair) for pair in pairs}.isdisjoint(SUCCESSES):
-            lines.append([*line, each.cost(first)])
+            of_preset = [record for judged in current.values() for record, _ in judged if record.preset == first.preset]
+            lines.append([*line, each.cost({record.artefact: record for record in of_preset})])
         elif not in_readme:
             others.append([*line, ""])
     return pd.DataFrame([*lines, *others], columns=COLUMNS)
@@ -305,7 +287,7 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
 def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
     """State our differences with intervals, with verdicts where they are none of success, and their records' names.
 
-    In README a success is in bold letters instead, and none has a unit.
+    Differences in exact match follow "/". In README a success is in bold letters instead, and none has a unit.
     """
     texts = []
     tables = {report.table_of(record) for record, _ in pairs}
@@ -315,6 +297,8 @@ def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
         if in_readme:
             gain = f"**{drop_unit(gain)}**" if outcome in SUCCESSES else drop_unit(gain)
             remarks = [name_preset(record), report.table_of(record) * (len(tables) > 1)]
+        if exact := estimate_exact_match(record, verdict.claim):
+            gain += f" / {state_interval(exact)}"
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
     return texts
 
@@ -322,12 +306,6 @@ def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
 def name_gain(record: Record, verdict: Verdict) -> str:
     """Name a verdict; on controls, too, none where the regime cannot test the paper's claims."""
     return stats.UNTESTED if record.untested else verdict.outcome
-
-
-def state_exact_match(pairs: Pairs) -> list[str]:
-    """State what differences are in exact match, none of records without it."""
-    gains = [estimate_exact_match(record, verdict.claim) for record, verdict in pairs]
-    return [state_interval(gain) for gain in gains if gain]
 
 
 def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
@@ -380,7 +358,6 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         about = ". ".join(filter(None, (paper.title, f"Claim: {paper.claim}", paper.remark, differences)))
         lines += ["", f"## {paper.method}", "", f"{about}.", ""]
         main = report.main_verdicts(paper, judged)
-        main += find_other_numbers(main, judged)
         lines += [f"- {r.preset}, {report.table_of(r)}: {report.describe_verdict(r, v)}" for r, v in main]
         for record in dict.fromkeys(record.artefact for record, _ in main):
             of_presets = {r.preset: r for r, _ in judged if r.artefact == record}
@@ -419,7 +396,7 @@ def judge_untested(paper: Any, judged: Sequence[Judged]) -> Pairs:
         of_preset = [record.model_copy(update={"untested": ""}) for record, _ in judged if record.preset == preset]
         untested = {record.artefact for record, _ in judged if record.preset == preset and record.untested}
         verdicts = report.main_verdicts(paper, report.judge_records(of_preset))
-        pairs += [(record, verdict) for record, verdict in verdicts if record.artefact in untested]
+        pairs += [(r, verdict) for r, verdict in verdicts if r.artefact in untested and verdict.claim.primary]
     return pairs
 
 

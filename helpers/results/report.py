@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from html import escape
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,7 +25,7 @@ from helpers import paths, records
 from helpers.errors import UserError
 from helpers.files import write_whole
 from helpers.presets.load import PRESET_NAMES, read_paper_settings
-from helpers.records import Record
+from helpers.records import Claim, Record
 from helpers.results import figures, stats
 from helpers.results.stats import Verdict
 
@@ -499,8 +500,23 @@ def headline_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record
 
 
 def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
-    """Select the verdicts on a paper's main claims, each with its record."""
-    return [(record, verdict) for record, verdict in headline_verdicts(paper, judged) if verdict.claim.primary]
+    """Select the verdicts on a paper's main claims, each with its record.
+
+    Where the paper prints another number of such a difference, as in its text, an other verdict on that follows.
+    """
+    pairs = headline_verdicts(paper, judged)
+    main, others = [(record, verdict) for record, verdict in pairs if verdict.claim.primary], []
+    for record, verdict in pairs:
+        alike = [one.outcome for same, one in main if same is record and are_alike(one.claim, verdict.claim)]
+        if alike and verdict.outcome not in alike:
+            others.append((record, verdict))
+    return main + others
+
+
+def are_alike(one: Claim, other: Claim) -> bool:
+    """Return whether two claims are about the same difference, of which the paper may print several numbers."""
+    about = attrgetter("above", "below", "columns", "than", "within", "control", "printed_for")
+    return about(one) == about(other)
 
 
 def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
@@ -626,7 +642,8 @@ def embed_figure(record: Record) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "METHODS": figures.read_methods(), "readable": figures.readable}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "TOO_FEW_SEEDS": TOO_FEW_SEEDS}
+    | {"METHODS": figures.read_methods(), "readable": figures.readable}
     | {
         function.__name__: function
         for function in (
