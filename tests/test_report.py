@@ -311,7 +311,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "3 tested claims with a number: 1 supported, 2 not supported (2 refuted)."
+    count = "3 tested claims with a number: 1 supported (1 of IMM), 2 not supported (2 refuted)."
     summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
     summary += f"\n\n{findings.PICTURE}\n\n| claim |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
@@ -478,7 +478,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Fine-tuning after other domains gained little, too."
+    assert IMM.caveat == "In `study` fine-tuning after other domains gained little, too."
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
@@ -513,4 +513,4 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("temperature 2; twice the steps against RMR, one teacher, smoothed labels.")
+    assert A2D.caveat.endswith("With one student, temperature 2 and twice the steps are undecided.")

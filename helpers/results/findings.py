@@ -27,7 +27,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, COST = "trained longer", "trainings (steps)"
+LONGER, COST = "trained longer", "`study`'s trainings (steps)"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*less than half*: significantly below half of the paper's number.\n"
@@ -36,9 +36,8 @@ WORDS = (
 )
 OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains in F1 / exact match (many tasks: points). **Bold**: supported; plain: undecided or not tested. *Trained "
-    "longer*: one domain, both twice the steps; several, equal steps per reader. Answers include titles in some "
-    "domains."
+    "Gains in F1 / exact match (not judged). **Bold**: supported; plain: undecided or not tested. *Trained longer*: "
+    "one domain, both twice the steps; several, readers per domain as long. Domains differ in answer conventions."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -181,11 +180,14 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
             reader = f" with {verdict.claim.below}" * (len(readers) > 1)
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
     texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
-    pairs = [pair for paper in papers for pair in report.paper_verdicts(by_paper[paper.key])]
-    tested = [v.outcome for _, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
+    pairs = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
+    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
+    tested = [outcome for _, outcome in pairs]
     counts = Counter(map(shorten_outcome, tested))
-    refuted = f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
-    words = {outcome: outcome for outcome in (*OUTCOME_MARKS, stats.FAILED)} | {NOT_SUPPORTED: NOT_SUPPORTED + refuted}
+    successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common(1)
+    words = {outcome: outcome for outcome in (*OUTCOME_MARKS, stats.FAILED)}
+    words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
+    words[NOT_SUPPORTED] += f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
     count = f"{len(tested)} tested claims with a number: {numbers}."
     return f"Main claims in the {world}: {', '.join(texts)}. {count}"

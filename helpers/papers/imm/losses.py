@@ -10,7 +10,7 @@ def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) 
     """Square the difference of the gold start's and end's probabilities, summed, shape B (Eqs. 5 and 9).
 
     ``student`` and ``teacher`` are start and end logits (B×L each), ``gold`` the true positions (B each), ``mask_BxL``
-    is 0 at tokens that are no answer.
+    is 0 at padding.
     """
     pairs = zip(student, teacher, gold, strict=True)
     return sum((probability_at(s, g, mask_BxL) - probability_at(t, g, mask_BxL)).square() for s, t, g in pairs)
