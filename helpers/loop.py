@@ -59,7 +59,7 @@ def is_bf16(precision: str, device: torch.device) -> bool:
 
 def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
     """Compute the model's output for a batch. ``arguments`` go to the model as well."""
-    device = batch["input_ids"].device
+    device = next(model.parameters()).device
     with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
         return model(**{name: batch[name] for name in inputs_of(model)}, **arguments)
 
