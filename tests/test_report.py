@@ -506,7 +506,7 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     added = {"scores": [score for score in stored["a2d/table1"].scores if score.seed >= 10]}
     added["claims"] = [claim for claim in stored["a2d/table1"].claims if not claim.control]
     alone = stored["a2d/table1"].model_copy(update=added)
-    assert outcomes_of(stats.judge(alone, [alone]), "RMR + A2D") == {stats.SUPPORTED} and len(alone.seeds) == 15
+    assert outcomes_of(stats.judge(alone, [alone]), "RMR + A2D") == {stats.SUPPORTED} and len(alone.seeds) == 30
     at_2 = {v.claim.text: v.outcome for v in stats.judge(stored["a2d/temperatures"], stored.values())}
     assert at_2["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.UNDECIDED
     longer = {verdict.claim.text: verdict.outcome for verdict in stats.judge(stored["a2d/steps"], stored.values())}
