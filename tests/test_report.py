@@ -478,7 +478,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "In `study` fine-tuning after other domains gained little, too."
+    assert IMM.caveat == "In `study` plain fine-tuning (FT) gained little."
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
@@ -513,4 +513,4 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("With one student, temperature 2 and twice the steps are undecided.")
+    assert A2D.caveat.endswith("One-student tests at the paper's 2 and at twice the steps are undecided.")

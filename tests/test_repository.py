@@ -103,7 +103,12 @@ def test_readme_and_documents_are_short():
 
 
 def test_executed_copies_have_the_verdicts_of_today():
-    words = {"Too few seeds", "", "No difference", *(report.shorten(word).capitalize() for word in report.OUTCOME_WORDS)}
+    words = {
+        "Too few seeds",
+        "",
+        "No difference",
+        *(report.shorten(word).capitalize() for word in report.OUTCOME_WORDS),
+    }
     pattern, shown = re.compile(r'data-label=."p.">[^<]*</td><td>(.*?)(?: \(size: p [^<]*)?</td>'), {}
     for file in (ROOT / "results").glob("*/notebooks/*.ipynb"):
         shown[file.name] = {*pattern.findall(file.read_text(encoding="utf-8"))}

@@ -337,6 +337,7 @@ def curves(record: Record) -> Picture:
     shown = [method for method in names if method not in hidden]
     levels = {method: 1.07 + 0.035 * number for number, method in enumerate(shown)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
+    styles = dict(zip(moving, cycle(("-", "--")), strict=False))  # of curves that meet both can be seen
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
     lines = estimate_curves(record, colors, above)
@@ -353,7 +354,8 @@ def curves(record: Record) -> Picture:
                 for level in line.values():  # none in a column that it has no score in
                     draw_level(ax, levels[method], level, color)
             else:
-                draw_curve(ax, line, color, ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans))
+                aside = ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
+                draw_curve(ax, line, color, styles[method], aside)
                 printed = sorted(subtract_printed(record, method, column, above))
                 ax.plot(*np.reshape(printed, (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
         ax.set(title=readable(column) if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
@@ -368,9 +370,7 @@ def curves(record: Record) -> Picture:
             ax.axhline(0, color=SOFT, linewidth=0.8)
     ends = {method: [*line.values()][-1].mean for (method, _), line in reversed(lines.items()) if line}  # first panel's
     handles = [
-        Line2D(
-            [], [], color=colors[method], label=readable(method), marker="o", linestyle="" if method in levels else "-"
-        )
+        Line2D([], [], color=colors[method], label=readable(method), marker="o", linestyle=styles.get(method, ""))
         for method in sorted(colors, key=lambda method: (method in levels, -ends.get(method, 0.0)))  # from the top down
     ]
     handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
@@ -408,12 +408,12 @@ def draw_level(ax: Axes, place: float, level: Estimate, color: Any) -> None:
     ax.update_datalim([(0, end) for end in (level.low, level.high, *values)], updatex=False)
 
 
-def draw_curve(ax: Axes, line: Mapping[float, Estimate], color: Any, aside: ScaledTranslation) -> None:
+def draw_curve(ax: Axes, line: Mapping[float, Estimate], color: Any, style: str, aside: ScaledTranslation) -> None:
     """Draw the means of a curve, and moved aside their intervals, or every seed where there is none."""
     place = {"color": color, "transform": ax.transData + aside}
     means = [each.mean for each in line.values()]
     error = [each.high - each.mean for each in line.values()]  # nan where there is none
-    ax.plot([*line], means, "o-", color=color, markersize=4)
+    ax.plot([*line], means, style, marker="o", color=color, markersize=4)
     ax.errorbar([*line], means, error, fmt="none", elinewidth=1, **place)
     seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
     ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", markersize=2.5, **place)

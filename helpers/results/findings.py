@@ -37,13 +37,14 @@ WORDS = (
 OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
     "Gains in F1 / exact match (not judged). **Bold**: supported; plain: undecided or not tested. *Trained longer*: "
-    "one domain, both twice the steps; several, readers per domain as long. Domains differ in answer conventions."
+    "one domain, both twice the steps; several, readers per domain as long. Mixing domains' conventions lowers exact "
+    "match."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
 OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
     stats.SUPPORTED: {"color": figures.INK, "marker": "o"},
-    NOT_SUPPORTED: {"color": figures.INK, "marker": "X"},
+    NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
     stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
     stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
 }
@@ -135,7 +136,7 @@ def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
         figures.dot(ax, place, verdict.estimate, **OUTCOME_MARKS[shorten_outcome(verdict.outcome)])
         if verdict.printed is not None:
             color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
-            ax.plot(verdict.printed, place, color=color, **figures.HOLLOW)
+            ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
         ax.annotate(place_apart(record, verdict, pairs, of_all), (1.02, place), **beside)
 
 
@@ -371,7 +372,11 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
         lines += fold("Counted claims with a number in the paper; the reports have the others", numbered, paper)
         lines += [*state_reasons(numbered), *state_untested(paper, judged)]
-        lines += fold("Our controls", [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control], paper)
+        lines += fold(
+            "Our controls; exact match (EM) where it is not gained as F1 is",
+            [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control],
+            paper,
+        )
     return "\n".join(lines) + "\n"
 
 
