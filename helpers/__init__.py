@@ -1,8 +1,8 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Names in the examples are public and imported when asked for; see help(helpers.fit). Others are private by convention
-and may change; the code of docs/guide.md is tested with every version. Importing sets OMP_WAIT_POLICY=PASSIVE and
-KMP_BLOCKTIME=0 where these are unset.
+Names in the examples, which dir(helpers) lists, are public and imported when asked for.
+Others are private by convention and may change; the code of docs/guide.md is tested with every version.
+Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 

@@ -513,4 +513,4 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("One-student tests at the paper's 2 and at twice the steps are undecided.")
+    assert A2D.caveat.endswith("With one student, temperature 2 or doubled steps: undecided.")

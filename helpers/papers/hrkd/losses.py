@@ -41,10 +41,15 @@ def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_B
     masks their real tokens. Numbers of heads that differ are averaged over first. No score is computed: the sum over
     all pairs of q kᵀ · Q Kᵀ is the sum of the elements of qᵀQ · kᵀK, which have the width of a head instead of the
     length of a text, and (s - S)² is s² - 2 s S + S². Of differences that are a millionth of the squares or less,
-    float32 leaves nothing. Raises ValueError for scores in place of queries and keys.
+    float32 leaves nothing. Raises ValueError for scores in place of queries and keys, and where B or L differ.
     """
     if any(len(side) != 2 or side[0].dim() != 4 for side in (student, teacher)):
         raise ValueError("expected queries and keys (B×H×L×D each) of each side; give these in place of scores")
+    shapes = [tuple(query_BxL.shape), tuple(key_BxL.shape)]
+    if any([(each.shape[0], each.shape[2]) for each in side] != shapes for side in (student, teacher)):
+        raise ValueError(
+            f"expected B and L of queries and keys as in the masks, {shapes}; give both sides the same texts"
+        )
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))
     masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]
