@@ -1,8 +1,7 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Names in the examples, which dir(helpers) lists, are public and imported when asked for.
-Others are private by convention and may change; the code of docs/guide.md is tested with every version.
-Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
+Names in the examples, which dir(helpers) lists, are public; others are private by convention and may change. Importing
+sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 
@@ -40,27 +39,18 @@ tensor([4.])
 >>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
 tensor([0.6931])
 
-Train any model by any loss. Batches have a length, in steps, and ``micro_batches``, which yields (share, batch): a
-step in ``number`` parts, whose shares add up to 1.
+Train any model by any loss. Batches have a length, in steps, and ``micro_batches``, which yields (share, batch); the
+shares of a step add up to 1. A `Training` makes them:
 
->>> class Linear(torch.nn.Linear):
-...     inputs = ("x",)  # what forward takes of a batch
-...     def forward(self, x):
-...         return super().forward(x)
 >>> class Steps(list):
 ...     def micro_batches(self, step, number, device, multiple):
 ...         yield 1.0, {name: part.to(device) for name, part in self[step].items()}
->>> steps = Steps([{"x": torch.eye(3), "y": torch.tensor([0, 1, 1])}] * 5)
->>> loss = lambda output, batch, progress: {"error": torch.nn.functional.cross_entropy(output, batch["y"])}
->>> settings = TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=1)
->>> fit(Linear(3, 2), steps, loss, settings, seed=0).steps
+>>> model, settings = torch.nn.Linear(3, 2), TrainingSettings(learning_rate=1e-3, batch_size=8, epochs=1)
+>>> model.inputs = ("input",)  # what forward takes of a batch
+>>> fit(model, Steps([{"input": torch.eye(3)}] * 5), lambda y, *_: {"size": y.square().mean()}, settings, seed=0).steps
 5
-
-A training is all that a result depends on. It makes model and batches, to which a teacher adds outputs:
-
->>> reader = single_readers(load_preset("smoke"), 0)["news"]  # a Training
->>> batches = reader.batches()
->>> batches.teachers.append(lambda batch: {"teacher_start": torch.zeros(batch["input_ids"].shape)})  # see Teacher
+>>> reader = single_readers(load_preset("smoke"), 0)["news"]  # a Training: what a result depends on
+>>> (batches := reader.batches()).teachers.append(lambda batch: {"teacher_start": batch["start"]})  # see Teacher
 >>> fit(reader.build(), batches, reader.loss, settings, seed=0).steps == len(batches)
 True
 """

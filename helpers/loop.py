@@ -84,14 +84,11 @@ def fit(
     Returned are ``steps``, ``seconds``, ``losses`` by step, ``best_score`` and the ``history`` of validations: step,
     score and details. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a killed
     training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises UserError
-    without a batch and where weights are not finite at first, TrainingDiverged where the loss is not, and OSError for a
-    checkpoint.
+    where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
     """
     check_finite_weights(model)
-    if not (steps := len(batches)):
-        raise UserError(f"{label or 'training'}: no batch; expected one or more; give examples, or more epochs")
     torch.manual_seed(seed)
-    device = training_device()
+    device, steps = training_device(), len(batches)
     model.to(device).train()
     optimizer, multiple = make_optimizer(model, settings), 8
 

@@ -468,7 +468,7 @@ def test_exact_match_of_a_difference_is_estimated_where_a_record_has_it():
     claims = [{"text": "B beats A", "above": "B", "below": "A"}]
     both, f1 = (record("imm/table1", some, claims=claims) for some in (scores, scores[:10]))
     # A difference of -0.4 with a deviation of 1.14 over 5 seeds: 1.14 / 5 ** 0.5 * 2.776.
-    assert findings.state_interval(findings.estimate_exact_match(both, both.claims[0])) == "-0.4 ± 1.4"
+    assert findings.state_half(findings.estimate_exact_match(both, both.claims[0])) == "-0.4 ± 1.4"
     assert findings.estimate_exact_match(f1, f1.claims[0]) is None
 
 

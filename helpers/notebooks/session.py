@@ -339,8 +339,8 @@ class Session:
         that the artefact was made with instead of the session's. Notes say what was left out as it is tested on. From
         ``questions``, the score of each question by cell and the passages by column, come intervals over passages.
         """
-        card = papers.find_exhibit(artefact)
         (paper,) = (paper for paper in papers.list_papers() if paper.key == artefact.partition("/")[0])
+        card = {card.name: card for card in paper.exhibits}[artefact.partition("/")[2]]
         values = {**self.settings, **self.options}.items()
         parameters = {key: value for key, value in values if key != "keep" and not key.startswith("engine.")}
         if first := self.preset.engine.first_seed:  # a figure of a table's record has its earlier seeds too

@@ -86,11 +86,6 @@ def find_paper(notebook: str) -> tuple[Paper | None, Notebook]:
     return declared.get(notebook, (None, Notebook(notebook)))
 
 
-def find_exhibit(name: str) -> Exhibit:
-    """Return the card of an exhibit such as ``imm/table1``. Raises KeyError for one that no paper declares."""
-    return {f"{paper.key}/{card.name}": card for paper in list_papers() for card in paper.exhibits}[name]
-
-
 def read_printed(artefact: str) -> list[Printed]:
     """Return the paper's own numbers for an exhibit such as ``imm/table1``; empty where it prints none."""
     parts = tomllib.loads((paths.PRESETS / "paper_results.toml").read_text(encoding="utf-8")).get(artefact, [])

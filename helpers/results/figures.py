@@ -91,7 +91,7 @@ def draw_record(record: Record) -> Picture | None:
         whole = record.kind == "scatter" or not record.scores
         first = record if whole else record.by_metric()[0]
         is_crowded = record.kind == "curve" and len({score.method for score in first.scores}) > MOST_CURVES
-        return places(first) if is_crowded and len(first.columns) == 1 else DRAWINGS[record.kind](first)
+        return draw_places(first) if is_crowded and len(first.columns) == 1 else DRAWINGS[record.kind](first)
 
 
 def save(record: Record) -> None:
@@ -381,7 +381,7 @@ def curves(record: Record) -> Picture:
     return figure
 
 
-def places(record: Record) -> Picture:
+def draw_places(record: Record) -> Picture:
     """Draw a panel per x and a line per method, as more curves than colours of few points cannot be told apart."""
     rows = {(score.method, score.x): score.row for score in record.scores}
     methods, axis = list(dict.fromkeys(method for method, _ in rows)), sorted({x for _, x in rows})

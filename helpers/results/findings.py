@@ -301,7 +301,7 @@ def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
             gain = f"**{drop_unit(gain)}**" if outcome in SUCCESSES else drop_unit(gain)
             remarks = [name_preset(record), report.table_of(record) * (len(tables) > 1)]
         if exact := estimate_exact_match(record, verdict.claim):
-            gain += f" / {state_interval(exact)}"
+            gain += f" / {state_half(exact)}"
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
     return texts
 
@@ -318,7 +318,7 @@ def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
     return next((gain for gain in gains if gain and gain.over), None)
 
 
-def state_interval(gain: stats.Estimate) -> str:
+def state_half(gain: stats.Estimate) -> str:
     """Return a difference with half of its interval."""
     return f"{gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}"
 
@@ -466,7 +466,7 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         row[record.preset] = ": ".join(brief(record, verdict))
         exact = estimate_exact_match(record, verdict.claim) if verdict.claim.control else None
         if exact and (exact.low if verdict.outcome in SUCCESSES else exact.high) <= 0:  # F1 alone would mislead
-            row[record.preset] += f" (EM {state_interval(exact)})"
+            row[record.preset] += f" (EM {state_half(exact)})"
         if place[1] != text:
             row[record.preset] += f" ({reader})"
         elif (of := verdict.claim.printed_for) and of not in row.get("the paper", of):

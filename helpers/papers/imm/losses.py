@@ -9,8 +9,7 @@ from helpers.loop import Batch
 def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
     """Square the difference of the gold start's and end's probabilities, summed, shape B (Eqs. 5 and 9).
 
-    ``student`` and ``teacher`` are start and end logits (B×L each), ``gold`` the true positions (B each), ``mask_BxL``
-    is 0 at padding.
+    ``student``, ``teacher``: start and end logits (B×L each); ``gold``: positions (B each); ``mask_BxL``: 0 at padding.
     """
     pairs = zip(student, teacher, gold, strict=True)
     return sum((probability_at(s, g, mask_BxL) - probability_at(t, g, mask_BxL)).square() for s, t, g in pairs)
