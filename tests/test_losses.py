@@ -112,6 +112,9 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
         attention_distance(*(torch.zeros(1, 2, 3, 3),) * 2)
     with pytest.raises(ValueError, match="expected queries and keys"):
         score_distance((torch.zeros(1, 2, 3, 3),), (torch.zeros(1, 2, 3, 3),), torch.ones(1, 3), torch.ones(1, 3))
+    three, two = (torch.zeros(1, 2, length, 4) for length in (3, 2))
+    with pytest.raises(ValueError, match=r"expected a mask of shape \(1, 2\), found \(1, 3\); give one of the same"):
+        score_distance((three, three), (three, two), torch.ones(1, 3), torch.ones(1, 3))
     assert soft_target_cross_entropy(torch.zeros(0, 2), torch.zeros(0, 2)).tolist() == []
     start = torch.zeros(2, 3)
     with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give start and end as a pair"):

@@ -358,6 +358,16 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     assert "| +9.5, +4 (text), +9 (text) |" in findings.state_main({"world": {}}, headlines)
 
 
+def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
+    (judged,) = report.judge_records([claimed(claims=[{"text": "B", "above": "B", "below": "A", "primary": True}])])
+    record, (verdict,) = judged
+    by_world = {world: [(record, verdict._replace(outcome=stats.FAILED))] for world in findings.WORLDS}
+    picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
+    assert f">{stats.FAILED}<" in picture and f">{stats.SUPPORTED}<" not in picture
+    conclusion = findings.state_conclusion({"miniature world": {"imm": []}}, [(card("imm"), by_world)], [card("imm")])
+    assert conclusion.startswith(f"Main claims in the miniature world: 1 **{stats.FAILED}** (IMM).")
+
+
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
     claims = [{"text": f"B + K beats {name}", "above": "B + K", "below": "A"} for name in ("A", "itself")]
     scores = [("A", "x", seed, 50.0) for seed in range(5)] + [("B + K", "x", seed, 54.0 + seed) for seed in range(5)]

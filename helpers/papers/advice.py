@@ -29,26 +29,29 @@ class Advice:
 
 def cost_distillation(stored: Stored) -> str:
     """Count the members of an ensemble and the reader that is distilled from it, which has as many steps as each."""
-    trainings = stored["a2d/table1"].setting("a2d", "members") + 1
+    trainings = count_members(stored["a2d/table1"]) + 1
     return state_cost(trainings, trainings)
 
 
-def cost_mix(stored: Stored) -> str:
-    """Compare one reader of all domains with a reader of each."""
-    return state_cost(1, compare_scores(stored["imm/cost"], STEPS, "Mix", "Single"))
+def cost_mix(stored: Stored, row: str = "Mix", trainings: int = 1) -> str:
+    """Compare the steps of a row with those of a reader of each domain."""
+    return state_cost(trainings, compare_scores(stored["imm/cost"], STEPS, row, "Single"))
 
 
 def cost_mix_ensemble(stored: Stored) -> str:
     """Compare several readers of all domains with a reader of each, and their time to answer with that of one."""
-    steps = compare_scores(stored["imm/cost"], STEPS, "Mix ensemble", "Single")
     slower = compare_scores(stored["imm/your_domains"], MILLISECONDS, "Mix ensemble", "Mix")
-    return f"{state_cost(stored['imm/cost'].setting('a2d', 'members'), steps)}, {slower:.1f} × slower"
+    return f"{cost_mix(stored, 'Mix ensemble', count_members(stored['imm/cost']))}, {slower:.1f} × slower"
 
 
 def cost_distilled_mix(stored: Stored) -> str:
     """Compare the reader that is distilled from an ensemble, and its teachers, with a reader of each domain."""
-    steps = compare_scores(stored["imm/cost"], STEPS, "A2D", "Single")
-    return state_cost(stored["imm/cost"].setting("a2d", "members") + 1, steps)
+    return cost_mix(stored, "A2D", count_members(stored["imm/cost"]) + 1)
+
+
+def count_members(record: Record) -> int:
+    """Count the members of an ensemble."""
+    return record.setting("a2d", "members")
 
 
 def cost_multi_task_ensemble(stored: Stored) -> str:

@@ -89,9 +89,7 @@ def draw_record(record: Record) -> Picture | None:
         return None
     with plain_style():
         whole = record.kind == "scatter" or not record.scores
-        first = record if whole else record.by_metric()[0]
-        is_crowded = record.kind == "curve" and len({score.method for score in first.scores}) > MOST_CURVES
-        return draw_places(first) if is_crowded and len(first.columns) == 1 else DRAWINGS[record.kind](first)
+        return DRAWINGS[record.kind](record if whole else record.by_metric()[0])
 
 
 def save(record: Record) -> None:
@@ -326,8 +324,10 @@ def curves(record: Record) -> Picture:
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
     are drawn: from each method's score at that x, or from the method named. A method with zeros alone is the one that
-    others are compared with.
+    others are compared with. Of more methods than `MOST_CURVES` in one column, see `draw_places`.
     """
+    if len(record.columns) == 1 and len({score.method for score in record.scores}) > MOST_CURVES:
+        return draw_places(record)
     figure, payload = Picture(2.7), record.payload or {}
     above = payload.get("above")
     zero = above if isinstance(above, str) else find_zero(record)

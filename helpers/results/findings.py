@@ -47,6 +47,7 @@ OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
     NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
     stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
     stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
+    stats.FAILED: {"color": figures.SOFT, "marker": "o"},
 }
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains](results/headlines.svg)"
@@ -119,7 +120,9 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             figures.name_lines(ax, [f"{paper.method}\n{paper.name}" for paper, _ in headlines], "")
             ax.set_title(world)
         figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
-        handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items()]
+        pairs = chain.from_iterable(of_world for _, by_world in headlines for of_world in by_world.values())
+        shown = {shorten_outcome(verdict.outcome) for _, verdict in pairs}
+        handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items() if word in shown]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
@@ -186,7 +189,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     tested = [outcome for _, outcome in pairs]
     counts = Counter(map(shorten_outcome, tested))
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common(1)
-    words = {outcome: outcome for outcome in (*OUTCOME_MARKS, stats.FAILED)}
+    words = {outcome: outcome for outcome in OUTCOME_MARKS}
     words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
     words[NOT_SUPPORTED] += f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
@@ -258,6 +261,9 @@ def recommend(
         for world, by_paper in findings.items()
     }
     pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
+    stored: dict[str, dict[str, Record]] = {}  # by preset and artefact
+    for record, _ in chain.from_iterable(current.values()):
+        stored.setdefault(record.preset, {})[record.artefact] = record
     lines, others = [], []
     for each in advice:
         miniature, public = (find_pairs(judged, each.exhibits, each.row) for judged in current.values())
@@ -270,8 +276,7 @@ def recommend(
         cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
         line = [each.situation, train, figures.readable(each.row[1]).partition(" (")[0], *cells]
         if not {name_gain(*pair) for pair in pairs}.isdisjoint(SUCCESSES):
-            of_preset = [record for judged in current.values() for record, _ in judged if record.preset == first.preset]
-            lines.append([*line, each.cost({record.artefact: record for record in of_preset})])
+            lines.append([*line, each.cost(stored[first.preset])])
         elif not in_readme:
             others.append([*line, ""])
     return pd.DataFrame([*lines, *others], columns=COLUMNS)

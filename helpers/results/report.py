@@ -502,7 +502,8 @@ def headline_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record
 def main_verdicts(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on a paper's main claims, each with its record.
 
-    Where the paper prints another number of such a difference, as in its text, an other verdict on that follows.
+    Where the paper prints another number of such a difference, as in its text, the verdict on that follows if it is
+    another.
     """
     pairs = headline_verdicts(paper, judged)
     main, others = [(record, verdict) for record, verdict in pairs if verdict.claim.primary], []

@@ -20,11 +20,16 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
     for a mask that is not B×L.
     """
     check_shapes(student_BxLxF, teacher_BxLxF, "project the student's to the teacher's width")
-    if mask_BxL.shape != student_BxLxF.shape[:2]:
-        shapes = f"{(*student_BxLxF.shape[:2],)}, found {(*mask_BxL.shape,)}"
-        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
+    check_mask(student_BxLxF, mask_BxL)
     gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
+
+
+def check_mask(values_BxLxF: Tensor, mask_BxL: Tensor) -> None:
+    """Raise ValueError for a mask that is not B×L."""
+    if mask_BxL.shape != values_BxLxF.shape[:2]:
+        shapes = f"{(*values_BxLxF.shape[:2],)}, found {(*mask_BxL.shape,)}"
+        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
@@ -41,15 +46,13 @@ def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_B
     masks their real tokens. Numbers of heads that differ are averaged over first. No score is computed: the sum over
     all pairs of q kᵀ · Q Kᵀ is the sum of the elements of qᵀQ · kᵀK, which have the width of a head instead of the
     length of a text, and (s - S)² is s² - 2 s S + S². Of differences that are a millionth of the squares or less,
-    float32 leaves nothing. Raises ValueError for scores in place of queries and keys, and where B or L differ.
+    float32 leaves nothing. Raises ValueError for scores in place of queries and keys, and for masks that are not B×L.
     """
     if any(len(side) != 2 or side[0].dim() != 4 for side in (student, teacher)):
         raise ValueError("expected queries and keys (B×H×L×D each) of each side; give these in place of scores")
-    shapes = [tuple(query_BxL.shape), tuple(key_BxL.shape)]
-    if any([(each.shape[0], each.shape[2]) for each in side] != shapes for side in (student, teacher)):
-        raise ValueError(
-            f"expected B and L of queries and keys as in the masks, {shapes}; give both sides the same texts"
-        )
+    for side in (student, teacher):
+        for factor, mask_BxL in zip(side, (query_BxL, key_BxL), strict=True):
+            check_mask(factor[:, 0], mask_BxL)
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))
     masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]

@@ -79,6 +79,11 @@ def mt_dnn_training(preset: Preset, seed: int, number: int, label: str = "MT-DNN
     return task_training(preset, label, preset.tasks.tasks, seed=model_seed, dropout=dropout, **teaching)
 
 
+def mt_dnn_trainings(preset: Preset, seed: int) -> list[Training]:
+    """Return a seed's MT-DNNs, of which the members of its ensembles are chosen."""
+    return [mt_dnn_training(preset, seed, number) for number in range(preset.mtdnn_kd.models)]
+
+
 def tuning_training(
     label: str, task: str, model: Training, *, fresh: bool = False, gentleness: float = 1.0
 ) -> Training:
@@ -102,7 +107,7 @@ def distil(preset: Preset, seed: int) -> Plan:
     settings, tasks = preset.mtdnn_kd, list(preset.tasks.tasks)
 
     # MT-DNNs that differ in initialisation and dropout (Algorithm 1, section 4.1)
-    models = [mt_dnn_training(preset, seed, number) for number in range(settings.models)]
+    models = mt_dnn_trainings(preset, seed)
     yield models
 
     # The best on validation, each fine-tuned on a task with a new head, are its ensemble
@@ -179,7 +184,7 @@ def train_models(preset: Preset) -> Plan:
     seeds, models = preset.seed_numbers, Models(preset)
     rows = yield {seed: distil(preset.for_seed(seed), seed) for seed in seeds}
     for seed in seeds:
-        candidates = [mt_dnn_training(preset.for_seed(seed), seed, n) for n in range(preset.mtdnn_kd.models)]
+        candidates = mt_dnn_trainings(preset.for_seed(seed), seed)
         for row, of_task in rows[seed].items():
             models.add(row, seed, of_task, needs=() if row in (SINGLE, MTDNN) else candidates)
     return models
