@@ -336,6 +336,19 @@ def test_a_reader_by_itself_has_the_answers_of_every_member(monkeypatch):
     assert engine.run(tables.steps(small(**{"a2d.lengths": []})), preset.engine) == {}
 
 
+def test_rivals_are_compared_with_every_seed(monkeypatch):
+    def score_curves(models):
+        yield from ()
+        return [Score(method=row, column="Test", seed=seed, value=0.0, x=x) for (row, x), _, seed, _ in models]
+
+    monkeypatch.setattr(tables, "score_curves", score_curves)
+    monkeypatch.setattr(tables, "add_notes", lambda models, parts: parts)
+    settings = {"a2d.lengths": [1.0, 2.0], "seeds": 3}
+    few, none = small(**settings, control_seeds=1), small(**settings, control_seeds=0)
+    assert {score.seed for score in engine.run(tables.steps(few), few.engine)["scores"]} == {0, 1, 2}
+    assert engine.run(tables.steps(none), none.engine) == {}
+
+
 def test_students_of_other_ensembles_share_the_members_of_the_tables():
     preset = small(**{"a2d.members": 2})
     (student,) = algorithm.student_trainings(preset, "RMR", 0).values()

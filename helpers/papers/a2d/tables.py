@@ -229,10 +229,9 @@ def figure4(preset: Preset) -> Plan:
 def steps(preset: Preset) -> Plan:
     """Make curves of F1 by steps (not in the paper), on all columns but Dev, which selects.
 
-    There are none without ``a2d.lengths`` or where ``control_seeds`` leaves no seed.
+    There are none without ``a2d.lengths`` or where ``control_seeds`` is 0. Else all seeds are compared.
     """
-    preset = preset.for_controls()
-    if not preset or not preset.a2d.lengths:
+    if not preset.control_seeds or not preset.a2d.lengths:
         return {}
     kind, *_ = list_kinds(preset)
     models = collect_controls(preset, kind)
