@@ -19,7 +19,7 @@ from helpers import paths, records
 from helpers.notebooks.session import settle
 from helpers.records import Record
 
-SHOWING = ("session.save(", "show(", "show_study(", "conclude(", "show_advice(", "getsource", "seed_curves(")
+SHOWING = ("session.save(", "show(", "_study(", "conclude(", "show_advice(", "getsource", "seed_curves(")
 PAGES = ("text/html", "image/png", "text/latex")  # which tell outputs apart
 
 

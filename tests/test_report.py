@@ -410,6 +410,14 @@ def test_means_of_fewer_seeds_stand_in_no_table_of_the_overview():
     assert "C" not in findings.scores_of(whole.model_copy(update={"scores": scores})).replace("CI", "")
 
 
+def test_a_table_of_differences_has_the_sign_of_the_figure():
+    scores = [(row, "x", seed, value) for row, value in (("A", 5.0), ("B", 3.0)) for seed in range(5)]
+    for above, below, name, text in (("B", "A", "above A", "-2.0"), ("A", "B", "A above the row", "+2.0")):
+        claims = [{"text": "c", "above": above, "below": below}]
+        tables = report.tables(record("imm/table1", scores, claims=claims, baselines=["A"]))
+        assert text in tables[name] and f"F1 {name if above == 'B' else f'of {name}'}" in tables[name]
+
+
 def test_columns_that_the_paper_alone_has_are_a_table_of_their_own():
     paper = [{"method": row, "column": column, "value": 7.0} for row, column in (("A", "x"), ("A", "y"), ("B", "y"))]
     tables = report.tables(record("imm/table1", [("A", "x", 0, 5.0)], paper=paper))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from helpers.papers.hrkd.algorithm import ALONE, OURS, PLAIN
 from helpers.papers.your_domains.tables import MILLISECONDS, STEPS
@@ -15,8 +16,8 @@ class Advice:
     """A method to train in a situation, and the ``exhibits``, such as ``imm/table1``, that can support it.
 
     ``row`` names their claim by what is above, what is below, and the columns. ``cost`` says from a preset's records
-    how many trainings it takes, how many times the steps of what is below, and how much slower its answers are, if so.
-    ``longer`` names an exhibit and a row of it, in which what is below is trained for more steps.
+    how many times the steps of what is below it is trained for, and how much slower its answers are, if so. ``longer``
+    names an exhibit and a row of it, in which what is below is trained for more steps.
     """
 
     situation: str
@@ -29,29 +30,18 @@ class Advice:
 
 def cost_distillation(stored: Stored) -> str:
     """Count the members of an ensemble and the reader that is distilled from it, which has as many steps as each."""
-    trainings = count_members(stored["a2d/table1"]) + 1
-    return state_cost(trainings, trainings)
+    return state_cost(stored["a2d/table1"].setting("a2d", "members") + 1)
 
 
-def cost_mix(stored: Stored, row: str = "Mix", trainings: int = 1) -> str:
-    """Compare the steps of a row with those of a reader of each domain."""
-    return state_cost(trainings, compare_scores(stored["imm/cost"], STEPS, row, "Single"))
+def cost_mix(stored: Stored, row: str = "Mix") -> str:
+    """Compare the steps of a row, its teachers' among them, with those of a reader of each domain."""
+    return state_cost(compare_scores(stored["imm/cost"], STEPS, row, "Single"))
 
 
 def cost_mix_ensemble(stored: Stored) -> str:
     """Compare several readers of all domains with a reader of each, and their time to answer with that of one."""
     slower = compare_scores(stored["imm/your_domains"], MILLISECONDS, "Mix ensemble", "Mix")
-    return f"{cost_mix(stored, 'Mix ensemble', count_members(stored['imm/cost']))}, {slower:.1f} × slower"
-
-
-def cost_distilled_mix(stored: Stored) -> str:
-    """Compare the reader that is distilled from an ensemble, and its teachers, with a reader of each domain."""
-    return cost_mix(stored, "A2D", count_members(stored["imm/cost"]) + 1)
-
-
-def count_members(record: Record) -> int:
-    """Count the members of an ensemble."""
-    return record.setting("a2d", "members")
+    return f"{cost_mix(stored, 'Mix ensemble')}, {slower:.1f} × slower"
 
 
 def cost_multi_task_ensemble(stored: Stored) -> str:
@@ -61,9 +51,9 @@ def cost_multi_task_ensemble(stored: Stored) -> str:
     """
     record = stored["mtdnn_kd/table3"]
     models, members, tuning = (record.setting("mtdnn_kd", name) for name in ("models", "members", "tuning_epochs"))
-    epochs, tasks = record.setting("training", "epochs"), record.setting("tasks", "tasks")
+    epochs = record.setting("training", "epochs")
     steps = (models * epochs + members * tuning) / (epochs + tuning)
-    return f"{state_cost(models + members * len(tasks), steps)}, {members} models answer"
+    return f"{state_cost(steps)}, {members} models answer"
 
 
 def compare_scores(record: Record, metric: str, above: str, below: str) -> float:
@@ -72,9 +62,9 @@ def compare_scores(record: Record, metric: str, above: str, below: str) -> float
     return above / below
 
 
-def state_cost(trainings: int, steps: float) -> str:
-    """State how many trainings something takes, and how many times the steps of what it is compared with."""
-    return f"{trainings} ({steps:.1f} ×)"
+def state_cost(steps: float) -> str:
+    """State how many times the steps of what it is compared with something takes."""
+    return f"{steps:.1f} ×"
 
 
 ONE, SEVERAL = "one domain", "several domains"
@@ -83,13 +73,15 @@ SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questio
 ADVICE = (
     Advice(
         ONE,
-        "a distilled ensemble",
+        "a reader distilled from an ensemble",
         ("a2d/table1",),
         ("RMR + A2D", "RMR", "Test"),
         cost_distillation,
         ("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
     ),
-    Advice(ONE, "a distilled ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation),
+    Advice(
+        ONE, "a reader distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation
+    ),
     Advice(
         SEVERAL,
         "one reader of all domains",
@@ -100,7 +92,7 @@ ADVICE = (
     ),
     Advice(
         SEVERAL,
-        "an ensemble of these",
+        "an ensemble of such readers",
         ("imm/your_domains",),
         ("Mix ensemble", "Single"),
         cost_mix_ensemble,
@@ -108,10 +100,10 @@ ADVICE = (
     ),
     Advice(
         SEVERAL,
-        "one distilled from these",
+        "a reader distilled from that ensemble",
         ("imm/your_domains",),
         ("A2D", "Single"),
-        cost_distilled_mix,
+        partial(cost_mix, row="A2D"),
         (EQUAL_STEPS, "A2D", "Single"),
     ),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),

@@ -183,6 +183,19 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
     ax.grid(axis="x", color=GRID)
 
 
+def find_sign(record: Record) -> int:
+    """Return -1 where no more is claimed than that a record's baseline is above rows, as of ablations, else 1."""
+    claims = [claim for claim in record.claims if not claim.control] or record.claims
+    return -1 if {claim.above for claim in claims} == {*record.baselines[:1]} and not record.compared_with else 1
+
+
+def name_difference(baseline: str, sign: int, unit: str = "") -> str:
+    """Name a difference between rows and a baseline, or with the sign -1 between the baseline and rows."""
+    if sign < 0:
+        return f"{unit and f'{unit} of '}{baseline} above the row"
+    return f"{unit} above {baseline}".strip()
+
+
 def gains(record: Record) -> Picture:
     """Draw how far each row is above its baseline, a panel per column; hollow what the paper prints.
 
@@ -193,8 +206,7 @@ def gains(record: Record) -> Picture:
     What the paper prints of something else, as after more rounds, is grey, and so is a record that tests nothing.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
-    claims = [claim for claim in record.claims if not claim.control] or record.claims
-    sign = -1 if {claim.above for claim in claims} == {first} and not record.compared_with else 1
+    sign = find_sign(record)
     references = {first, *record.compared_with.values()}
     below = {row: record.compared_with.get(row, first) for row in record.rows if row not in references}
     if record.average or len(groups) == 1:
@@ -244,7 +256,7 @@ def gains(record: Record) -> Picture:
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
-    order = f"{unit} above {baseline}" if sign > 0 else f"{unit} of {baseline} above the row"
+    order = name_difference(baseline, sign, unit)
     figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale})", fontsize=9)
     if printed:
         handles = [Line2D([], [], color=ours, marker="o"), Line2D([], [], color=color, **HOLLOW)]

@@ -27,7 +27,7 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, COST = "trained longer", "`study`'s trainings (steps)"
+LONGER, COST = "trained longer", "training steps"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*less than half*: significantly below half of the paper's number.\n"
@@ -36,9 +36,8 @@ WORDS = (
 )
 OF_LAB = "`lab` was sized after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains in F1 / exact match (not judged). **Bold**: supported; plain: undecided or not tested. *Trained longer*: "
-    "one domain, both twice the steps; several, readers per domain as long. Mixing domains' conventions lowers exact "
-    "match."
+    "Gains in F1 (many tasks: points) and, where it falls, in exact match (EM). **Bold**: supported. *Trained longer*: "
+    "one domain, both for twice the steps; several, equal steps."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -295,7 +294,8 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
 def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
     """State our differences with intervals, with verdicts where they are none of success, and their records' names.
 
-    Differences in exact match follow "/". In README a success is in bold letters instead, and none has a unit.
+    Differences in exact match follow. In README a success is in bold letters instead, none has a unit, and exact match
+    is there where it falls.
     """
     texts = []
     tables = {report.table_of(record) for record, _ in pairs}
@@ -305,8 +305,9 @@ def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
         if in_readme:
             gain = f"**{drop_unit(gain)}**" if outcome in SUCCESSES else drop_unit(gain)
             remarks = [name_preset(record), report.table_of(record) * (len(tables) > 1)]
-        if exact := estimate_exact_match(record, verdict.claim):
-            gain += f" / {state_half(exact)}"
+        exact = estimate_exact_match(record, verdict.claim)
+        if exact and (exact.mean < 0 or not in_readme):
+            gain += f", EM {state_half(exact)}"
         texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
     return texts
 

@@ -205,16 +205,19 @@ def state_p(p: float) -> str:
     return f"{p:.{digits}f}" if p >= 0.0005 else "< 0.001"
 
 
-def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
-    """Return one metric's scores with intervals as text and the paper's beside them, or ours above a baseline."""
+def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
+    """Return one metric's scores with intervals as text and the paper's beside them.
+
+    With a ``baseline`` these are our differences from it; -1 is their sign where it is what is above rows.
+    """
     rows, estimates, ours, printed = [row for row in record.rows if row != baseline], [], {}, {}
     form, seeds = f"{'+' * bool(baseline)}z,.{stats.decimals(record)}f", Counter()
     groups = {stats.AVERAGE: record.columns} if record.average and len(record.columns) > 1 else {}
     groups |= {column: [column] for column in record.columns}
     for name, columns in groups.items():
         for row in rows:
-            subtracted = [(-1, baseline, columns)] if baseline else []
-            if each := stats.estimate(record, [(1, row, columns), *subtracted]):
+            subtracted = [(-sign, baseline, columns)] if baseline else []
+            if each := stats.estimate(record, [(sign, row, columns), *subtracted]):
                 ends = f" ({state_end(each.low, form)} to {state_end(each.high, form)})" if each.low < each.high else ""
                 ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends}"
                 estimates.append(each)
@@ -233,7 +236,8 @@ def numbers(record: Record, baseline: str = "") -> pd.DataFrame:
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
-    frame.attrs["caption"] = f"{record.unit}{baseline and f' above {figures.readable(baseline)}'} ({over})"
+    unit = figures.name_difference(figures.readable(baseline), sign, record.unit) if baseline else record.unit
+    frame.attrs["caption"] = f"{unit} ({over})"
     return frame
 
 
@@ -287,8 +291,9 @@ def tables(record: Record) -> dict[str, str]:
             if len(others.columns):
                 frames[f"{metric.unit} on the paper's other columns"] = others
         if len(metrics[0].rows) > 1:
-            above = {name: numbers(metrics[0], name) for name in record.baselines}
-            frames |= {f"above {figures.readable(name)}": frame for name, frame in above.items()}
+            for place, name in enumerate(record.baselines):
+                sign = 1 if place else figures.find_sign(record)  # the figure has the first
+                frames[figures.name_difference(figures.readable(name), sign)] = numbers(metrics[0], name, sign)
     return {
         name: add_caption(frame.to_html(border=0, na_rep=""), frame.attrs.get("caption", name))
         for name, frame in frames.items()
@@ -328,6 +333,12 @@ def show_study(*artefacts: str) -> None:
             display(figures.draw_record(record))
 
 
+def preview_study(*artefacts: str) -> None:
+    """Display in a sentence each what preset study found, where its records are there."""
+    stored = {record.artefact for record in records.read_all("study", artefacts[0].partition("/")[0])}
+    display(*(conclude("study", artefact) for artefact in artefacts if artefact in stored))
+
+
 def conclude(preset: str, artefact: str) -> HTML:
     """Say in one sentence what came out: a record's main claim in this run and in preset study, or its main numbers."""
     record, name = records.read(paths.record(preset, artefact)), preset.partition("+")[0]
@@ -344,7 +355,8 @@ def conclude(preset: str, artefact: str) -> HTML:
     if reported := state_verdict(record, main)[1]:
         parts.append(f"the paper reports {reported}")
     claim = main.claim.text[:1].upper() + main.claim.text[1:]
-    return HTML(f"<p><b>What came out</b> ({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}.</p>")
+    head = "What preset study found" if name == "study" else "What came out"
+    return HTML(f"<p><b>{head}</b> ({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}.</p>")
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
