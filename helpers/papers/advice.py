@@ -83,6 +83,22 @@ ADVICE = (
         ONE, "a reader distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation
     ),
     Advice(
+        ONE,
+        "a reader distilled from one other",
+        ("a2d/steps",),
+        ("RMR + one teacher, 1", "RMR, 1", "Test"),
+        lambda stored: state_cost(2),
+        ("a2d/steps", "RMR + one teacher, 2", "RMR, 2", "Test"),
+    ),
+    Advice(
+        ONE,
+        "a reader with smoothed labels",
+        ("a2d/steps",),
+        ("RMR, smoothed labels, 1", "RMR, 1", "Test"),
+        lambda stored: state_cost(1),
+        ("a2d/steps", "RMR, smoothed labels, 2", "RMR, 2", "Test"),
+    ),
+    Advice(
         SEVERAL,
         "one reader of all domains",
         ("imm/your_domains",),

@@ -273,7 +273,8 @@ def recommend(
         train = f"[{each.train}]({pages[first.paper_key]})" if in_readme else each.train
         gains = [state_gains(some, in_readme) for some in (miniature, longer, public)]
         cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
-        line = [each.situation, train, figures.readable(each.row[1]).partition(" (")[0], *cells]
+        below = figures.readable(each.row[1].partition(", ")[0]).partition(" (")[0]  # of a curve, without x
+        line = [each.situation, train, below, *cells]
         if not {name_gain(*pair) for pair in pairs}.isdisjoint(SUCCESSES):
             lines.append([*line, each.cost(stored[first.preset])])
         elif not in_readme:
