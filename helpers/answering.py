@@ -212,7 +212,8 @@ def _make_example(name: str, question: str, passage: str) -> Example:
 def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
-    The name of a training in results/ does as well, or the beginning of it if no other begins so. Raises EncoderError
+    The name of a training in results/ does as well, or the beginning of it if no other begins so. The reader's
+    ``answer(question, passage)`` returns a `Prediction`: ``text``, ``span`` and ``probability``. Raises EncoderError
     where it cannot be loaded or is no trained reader.
     """
     folders = find_models(str(model))

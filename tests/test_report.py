@@ -311,8 +311,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "3 tested claims with a number: 1 supported (1 of IMM), 2 not supported (2 refuted)."
-    summary = f"Main claims in the miniature world: 1 **supported** (IMM), 1 **not supported** (A2D). {count}"
+    count = "3 tested claims with a number in `study`: 1 supported (1 of IMM), 2 not supported (2 refuted)."
+    summary = "Main claims in the miniature world: IMM **supported**; A2D **not supported**."
     summary += f"\n\n{findings.PICTURE}\n\n| claim |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -320,9 +320,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
     assert f"](results/mini/notebooks/02_imm_main.ipynb)<br>{IMM.caveat} | +9.5 |" in imm
-    assert imm.endswith("| +9.5 | **supported, smaller**, +5.0 ± 1.2 | lab: **too few seeds**, +5.0 |")
-    assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | – |")
-    assert f"{findings.WORDS}).\n- {findings.OF_LAB}\n" in after
+    assert imm.endswith("| +9.5 | **supported, smaller**, +5.0 ± 1.2<br>lab: **too few seeds**, +5.0 |")
+    assert a2d.endswith("| **refuted**, -5.0 ± 1.2 |")
+    assert f"{findings.WORDS}).\n- {findings.OF_LAB}\n- {count}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **too few seeds**: +5.0 |"
@@ -355,7 +355,9 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
     smaller, supported = "against +9.5: **supported, smaller**, +5.0 ± 1.2", "against +4: **supported**, +5.0 ± 1.2"
     assert findings.state_world(pairs, pairs) == [smaller, supported]
-    assert "| +9.5, +4 (text), +9 (text) |" in findings.state_main({"world": {}}, headlines)
+    assert "| +9.5, +4 (text), +9 (text) |" in findings.state_main(headlines)
+    other_table = (judged[0].model_copy(update={"artefact": "imm/table2", "title": "IMM, Table 2: t"}), pairs[0][1])
+    assert findings.state_reported(*pairs[0], [*pairs, other_table]) == "Table 1: +9.5"
 
 
 def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
@@ -364,8 +366,8 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     by_world = {world: [(record, verdict._replace(outcome=stats.FAILED))] for world in findings.WORLDS}
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
     assert f">{stats.FAILED}<" in picture and f">{stats.SUPPORTED}<" not in picture
-    conclusion = findings.state_conclusion({"miniature world": {"imm": []}}, [(card("imm"), by_world)], [card("imm")])
-    assert conclusion.startswith(f"Main claims in the miniature world: 1 **{stats.FAILED}** (IMM).")
+    conclusion = findings.state_conclusion([(card("imm"), by_world)])
+    assert conclusion == f"Main claims in the miniature world: IMM **{stats.FAILED}**."
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
@@ -443,7 +445,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     supported, other = findings.recommend(judged, [card], cases).to_dict("records")
     assert supported["public corpora"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)"
     assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "1 ×")
-    assert supported["trained longer"] == "0.0 ± 2.0 F1 (undecided, study/imm/table1)"
+    assert supported["more steps"] == "0.0 ± 2.0 F1 (undecided, study/imm/table1)"
     assert supported["miniature world"] == "–"
     assert other["miniature world"].startswith("0.0 ± 2.0 F1 (undecided, study/imm/table1)")
     assert other["public corpora"] == "–"
@@ -496,7 +498,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "In `study` plain fine-tuning (FT) gained little."
+    assert IMM.caveat.endswith("FT gains less than half of the paper's.")
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
@@ -531,4 +533,4 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("With one student, temperature 2 or doubled steps: undecided.")
+    assert A2D.caveat.endswith("One student at the paper's 2, or after twice the steps: undecided.")

@@ -33,15 +33,13 @@ def cost_distillation(stored: Stored) -> str:
     return state_cost(stored["a2d/table1"].setting("a2d", "members") + 1)
 
 
-def cost_mix(stored: Stored, row: str = "Mix") -> str:
-    """Compare the steps of a row, its teachers' among them, with those of a reader of each domain."""
-    return state_cost(compare_scores(stored["imm/cost"], STEPS, row, "Single"))
-
-
-def cost_mix_ensemble(stored: Stored) -> str:
-    """Compare several readers of all domains with a reader of each, and their time to answer with that of one."""
-    slower = compare_scores(stored["imm/your_domains"], MILLISECONDS, "Mix ensemble", "Mix")
-    return f"{cost_mix(stored, 'Mix ensemble')}, {slower:.1f} × slower"
+def cost_domains(stored: Stored, above: str, below: str) -> str:
+    """Compare the steps of two methods, those of teachers included, and the time that an ensemble takes to answer."""
+    cost = state_cost(compare_scores(stored["imm/cost"], STEPS, above, below))
+    record = stored["imm/your_domains"]
+    if above == ENSEMBLE and any(score.metric == MILLISECONDS for score in record.scores):
+        cost += f", {compare_scores(record, MILLISECONDS, above, below):.1f} × slower"
+    return cost
 
 
 def cost_multi_task_ensemble(stored: Stored) -> str:
@@ -67,7 +65,14 @@ def state_cost(steps: float) -> str:
     return f"{steps:.1f} ×"
 
 
+def advise_domains(train: str, above: str, below: str, longer: tuple[str, ...] = ()) -> Advice:
+    """Advise a method of several domains in place of another."""
+    cost = partial(cost_domains, above=above, below=below)
+    return Advice(SEVERAL, train, ("imm/your_domains",), (above, below), cost, longer)
+
+
 ONE, SEVERAL = "one domain", "several domains"
+ENSEMBLE = "Mix ensemble"
 EQUAL_STEPS = "imm/your_domains_equal"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
@@ -98,30 +103,9 @@ ADVICE = (
         lambda stored: state_cost(1),
         ("a2d/steps", "RMR, smoothed labels, 2", "RMR, 2", "Test"),
     ),
-    Advice(
-        SEVERAL,
-        "one reader of all domains",
-        ("imm/your_domains",),
-        ("Mix", "Single"),
-        cost_mix,
-        (EQUAL_STEPS, "Mix", "Single"),
-    ),
-    Advice(
-        SEVERAL,
-        "an ensemble of such readers",
-        ("imm/your_domains",),
-        ("Mix ensemble", "Single"),
-        cost_mix_ensemble,
-        (EQUAL_STEPS, "Mix ensemble", "Single"),
-    ),
-    Advice(
-        SEVERAL,
-        "a reader distilled from that ensemble",
-        ("imm/your_domains",),
-        ("A2D", "Single"),
-        partial(cost_mix, row="A2D"),
-        (EQUAL_STEPS, "A2D", "Single"),
-    ),
+    advise_domains("one reader of all domains", "Mix", "Single", (EQUAL_STEPS, "Mix", "Single")),
+    advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
+    advise_domains("one distilled from it", "A2D", "Mix"),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),
     Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE)),
     Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), (OURS, PLAIN)),

@@ -27,17 +27,17 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, COST = "trained longer", "training steps"
+LONGER, COST = "more steps", "`study`'s steps"
 WORDS = (
     "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
     "*less than half*: significantly below half of the paper's number.\n"
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
 )
-OF_LAB = "`lab` was sized after test scores, which favours *supported*."
+OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "Gains in F1 (many tasks: points) and, where it falls, in exact match (EM). **Bold**: supported. *Trained longer*: "
-    "one domain, both for twice the steps; several, equal steps."
+    "F1 (many tasks: points); exact match (EM) where known to fall. **Bold**: supported. *More steps*: twice; for "
+    "several domains, equal. `lab` has ensembles of two."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -81,10 +81,9 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    conclusion = state_conclusion(findings, headlines, papers)
-    words = f"{WORDS}{state_spared(findings, papers)}).\n- {OF_LAB}"
-    table = state_main(findings, headlines)
-    parts = [conclusion, PICTURE, table, words, state_advice(findings, papers, advice)]
+    words = f"{WORDS}{state_spared(findings, papers)}).\n- {OF_LAB}\n- {count_claims(findings, papers)}"
+    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), words]
+    parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
@@ -149,15 +148,15 @@ def shorten_outcome(outcome: str) -> str:
     return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
 
 
-def state_main(findings: Findings, headlines: Headlines) -> str:
-    """Return a Markdown table: each paper's main claim, its number, and our verdict in each world."""
-    heads = ["claim", "reported", *findings]
+def state_main(headlines: Headlines) -> str:
+    """Return a Markdown table: each paper's main claim, its number, and our verdicts."""
+    heads = ["claim", "reported", "found (`lab`: public corpora)"]
     lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
         notebook = next(card.name for card in paper.notebooks if card.plans)
         claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
-        reported = [report.state_verdict(*pair)[1].partition(" ")[0] for pair in pairs if pair[1].claim.printed is None]
+        reported = [state_reported(*pair, pairs) for pair in pairs if pair[1].claim.printed is None]
         others = {value for pair in pairs for value in list_other_printed(*pair)}
         reported += [f"{value:+.{report.decimals_of([value])}f} (text)" for value in sorted(others)]
         authors = paper.name.replace(" et al.", "")
@@ -168,21 +167,33 @@ def state_main(findings: Findings, headlines: Headlines) -> str:
             "<br>".join(filter(None, (f"{method}: {claim}", paper.caveat))),
             ", ".join(filter(None, dict.fromkeys(reported))),
         ]
-        cells += ["<br>".join(state_world(of_world, pairs)) or "–" for of_world in by_world.values()]
+        cells.append("<br>".join(chain.from_iterable(state_world(some, pairs) for some in by_world.values())))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[Any]) -> str:
-    """Say of which papers the first world supports the main claim, and how many claims of those with a number."""
-    world, by_paper = next(iter(findings.items()))
+def state_reported(record: Record, verdict: Verdict, pairs: Pairs) -> str:
+    """Return the paper's number for a main claim, with its table where there are several; "" without a number."""
+    number = report.state_verdict(record, verdict)[1].partition(" ")[0]
+    is_one = len({record.artefact for record, _ in pairs}) == 1
+    return number if is_one or not number else f"{report.table_of(record)}: {number}"
+
+
+def state_conclusion(headlines: Headlines) -> str:
+    """Say of which papers the miniature world supports the main claim."""
     methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_MARKS}
     for paper, by_world in headlines:
-        for record, verdict in by_world[world][:1]:
-            readers = {other.claim.below for same, other in by_world[world] if same.artefact == record.artefact}
+        for record, verdict in by_world[MINIATURE][:1]:
+            readers = {other.claim.below for same, other in by_world[MINIATURE] if same.artefact == record.artefact}
             reader = f" with {verdict.claim.below}" * (len(readers) > 1)
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
-    texts = [f"{len(names)} **{outcome}** ({', '.join(names)})" for outcome, names in methods.items() if names]
+    texts = [f"{', '.join(names)} **{outcome}**" for outcome, names in methods.items() if names]
+    return f"Main claims in the {MINIATURE}: {'; '.join(texts)}."
+
+
+def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
+    """Count the verdicts on the claims with a number that the miniature world tests."""
+    by_paper = findings[MINIATURE]
     pairs = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
     pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
     tested = [outcome for _, outcome in pairs]
@@ -192,8 +203,7 @@ def state_conclusion(findings: Findings, headlines: Headlines, papers: Sequence[
     words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
     words[NOT_SUPPORTED] += f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
-    count = f"{len(tested)} tested claims with a number: {numbers}."
-    return f"Main claims in the {world}: {', '.join(texts)}. {count}"
+    return f"{len(tested)} tested claims with a number in `study`: {numbers}."
 
 
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:

@@ -327,7 +327,8 @@ def show(record: Record) -> None:
 def show_study(*artefacts: str) -> None:
     """Display what preset study has of some artefacts of a paper: the verdicts on their claims, and curves."""
     stored = records.read_all("study", artefacts[0].partition("/")[0])
-    for record in [record for record in stored if record.artefact in artefacts]:
+    shown = [record for record in stored if record.artefact in artefacts]
+    for record in sorted(shown, key=lambda record: artefacts.index(record.artefact)):
         display(HTML(TEMPLATE.titled(record, stats.judge(record, stored))))
         if record.kind == "curve":
             display(figures.draw_record(record))
