@@ -14,9 +14,8 @@ Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; sc
 >>> issubclass(UserError, ValueError)  # raised where files, presets or models cannot be used
 True
 
-Losses are functions of tensors, a value per example. Teachers give logits, but probabilities to soft_cross_entropy and
-soft_target_cross_entropy. Losses on spans take start and end, here of a window of 3 tokens. What a paper adds up of
-them is in its module of losses, such as helpers.papers.a2d.losses.
+Losses are functions of tensors, a value per example, listed below. Those on spans take start and end, here of a window
+of 3 tokens. What a paper adds up of them is in its module of losses, such as helpers.papers.a2d.losses.
 
 >>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])
@@ -39,8 +38,7 @@ tensor([4.])
 >>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
 tensor([0.6931])
 
-Train any model by any loss. Batches have a length, in steps, and ``micro_batches``, which yields (share, batch); the
-shares of a step add up to 1. A `Training` makes them:
+Train any model by any loss. ``micro_batches`` yields (share, batch); shares add up to 1. A `Training` makes them:
 
 >>> class Steps(list):
 ...     def micro_batches(self, step, number, device, multiple):
@@ -84,6 +82,9 @@ PUBLIC = {  # by name: the module, or its function or class, as torch and transf
     "score_distance": "helpers.papers.hrkd.losses:score_distance",
     "soft_target_cross_entropy": "helpers.papers.mtdnn_kd.losses:soft_target_cross_entropy",
 }
+
+
+__all__ = sorted(name for name in PUBLIC if name.islower() and name != "metrics")  # functions, for help(helpers)
 
 
 def __getattr__(name: str) -> object:

@@ -27,12 +27,12 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, COST = "more steps", "`study`'s steps"
+LONGER, COST = "more steps", "study's steps"
 WORDS = (
-    "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly (Holm) above zero; "
+    "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
     "*less than half*: significantly below half of the paper's number.\n"
     f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen))."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
@@ -81,7 +81,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    words = f"{WORDS}{state_spared(findings, papers)}).\n- {OF_LAB}\n- {count_claims(findings, papers)}"
+    words = f"{WORDS}\n- {OF_LAB}\n- {count_claims(findings, papers)}"
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), words]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
@@ -201,7 +201,8 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common(1)
     words = {outcome: outcome for outcome in OUTCOME_MARKS}
     words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
-    words[NOT_SUPPORTED] += f" ({tested.count(stats.REFUTED)} refuted)" * (stats.REFUTED in tested)
+    refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
+    words[NOT_SUPPORTED] += f" ({len(refuted)} refuted: {', '.join(sorted({*refuted}))})" * bool(refuted)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
     return f"{len(tested)} tested claims with a number in `study`: {numbers}."
 
@@ -431,21 +432,6 @@ def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
         for record, verdict in judge_untested(paper, judged)
     ]
     return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
-
-
-def state_spared(findings: Findings, papers: Sequence[Any]) -> str:
-    """Name the papers with main claims that are not tested and would not hold, by the worst verdict; "" for none."""
-    methods: dict[str, list[str]] = {}
-    for paper in papers:
-        judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
-        verdicts = [verdict for _, verdict in judge_untested(paper, judged)]
-        failing = [v for v in verdicts if v.outcome in (stats.SMALLER, stats.LESS_THAN_HALF, stats.REFUTED)]
-        if failing:
-            worst = max(failing, key=lambda verdict: report.OUTCOME_WORDS.index(verdict.outcome))
-            word = report.name_outcome(worst).removeprefix(f"{NOT_SUPPORTED}, ")
-            methods.setdefault(word, []).append(paper.method)
-    texts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
-    return f"; if judged, at worst: {'; '.join(texts)}" if texts else ""
 
 
 def scores_of(record: Record) -> str:

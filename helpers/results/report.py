@@ -352,7 +352,7 @@ def conclude(preset: str, artefact: str) -> HTML:
     for other in [other for other in study if other.artefact == artefact]:
         same = [verdict for verdict in stats.judge(other, study) if verdict.claim.text == main.claim.text]
         parts += [state_result(other, verdict) for verdict in same]
-    parts.sort(key=lambda part: part.endswith(TOO_FEW))
+    parts.sort(key=lambda part: TOO_FEW in part)
     if reported := state_verdict(record, main)[1]:
         parts.append(f"the paper reports {reported}")
     claim = main.claim.text[:1].upper() + main.claim.text[1:]
@@ -364,9 +364,8 @@ def state_result(record: Record, verdict: Verdict) -> str:
     """Return a verdict with its difference, preset and number of seeds, as a part of a sentence."""
     number, difference = len(verdict.estimate.values), state_verdict(record, verdict, short=True)[2]
     over = f"{number} seed{'s' * (number > 1)} of preset {record.preset.partition('+')[0]}"
-    if number < stats.VERDICT_SEEDS:
-        return f"{difference} with {over}, {TOO_FEW}"
-    return f"{verdict.outcome} with {over}, {difference}"
+    outcome = TOO_FEW if number < stats.VERDICT_SEEDS else verdict.outcome
+    return f"{difference} with {over} ({outcome})"
 
 
 def state_extremes(record: Record) -> str:
@@ -554,7 +553,8 @@ def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Ver
 def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[dict[str, Any]]:
     """Return the rows of all papers' main claims, and of controls that limit these, on one scale.
 
-    Each has its paper, the number of its table where it is a main claim, and why it is not tested, if so.
+    Each has its paper, the number of its table where it is a main claim, and why it is not tested, if so. The paper's
+    caveat is of the miniature world.
     """
     claims = []
     for paper, judged in sections:
@@ -564,6 +564,7 @@ def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[d
         is_control = verdict.claim.control
         row |= {"card": paper, "table": "" if is_control else table_of(record)}
         row["untested"] = "" if is_control else record.untested
+        row["caveat"] = paper.caveat if record.preset in {*FIRST_SEED_OF, *FIRST_SEED_OF.values()} else ""
     return rows
 
 
