@@ -540,6 +540,6 @@ def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatc
     assert at_2["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.UNDECIDED
     longer = {verdict.claim.text: verdict.outcome for verdict in stats.judge(stored["a2d/steps"], stored.values())}
     assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
-    assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.UNDECIDED
+    assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.SUPPORTED
     assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("One student at the paper's 2, or after twice the steps: undecided.")
+    assert A2D.caveat.endswith("with the paper's 2, or against one teacher, it is undecided.")

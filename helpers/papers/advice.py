@@ -77,18 +77,16 @@ SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questio
 ADVICE = (
     Advice(
         ONE,
-        "a reader distilled from an ensemble",
+        "distilled from an ensemble",
         ("a2d/table1",),
         ("RMR + A2D", "RMR", "Test"),
         cost_distillation,
         ("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
     ),
-    Advice(
-        ONE, "a reader distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation
-    ),
+    Advice(ONE, "distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation),
     Advice(
         ONE,
-        "a reader distilled from one other",
+        "distilled from one reader",
         ("a2d/steps",),
         ("RMR + one teacher, 1", "RMR, 1", "Test"),
         lambda stored: state_cost(2),
@@ -96,7 +94,7 @@ ADVICE = (
     ),
     Advice(
         ONE,
-        "a reader with smoothed labels",
+        "smoothed labels",
         ("a2d/steps",),
         ("RMR, smoothed labels, 1", "RMR, 1", "Test"),
         lambda stored: state_cost(1),

@@ -36,8 +36,8 @@ WORDS = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 (many tasks: points); exact match (EM) where known to fall. **Bold**: supported. *More steps*: twice; for "
-    "several domains, equal. `lab` has ensembles of two."
+    "F1 or points; exact match (EM) where known to fall. **Bold**: supported. *More steps*: twice; for several "
+    "domains, equal."
 )
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -199,7 +199,7 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     tested = [outcome for _, outcome in pairs]
     counts = Counter(map(shorten_outcome, tested))
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common(1)
-    words = {outcome: outcome for outcome in OUTCOME_MARKS}
+    words = {outcome: outcome for outcome in OUTCOME_MARKS} | {stats.FAILED: "other"}
     words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
     words[NOT_SUPPORTED] += f" ({len(refuted)} refuted: {', '.join(sorted({*refuted}))})" * bool(refuted)
@@ -286,7 +286,7 @@ def recommend(
         cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
         below = figures.readable(each.row[1].partition(", ")[0]).partition(" (")[0]  # of a curve, without x
         line = [each.situation, train, below, *cells]
-        if not {name_gain(*pair) for pair in pairs}.isdisjoint(SUCCESSES):
+        if not {name_gain(*pair) for pair in pairs + longer}.isdisjoint(SUCCESSES):
             lines.append([*line, each.cost(stored[first.preset])])
         elif not in_readme:
             others.append([*line, ""])
