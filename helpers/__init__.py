@@ -82,8 +82,6 @@ PUBLIC = {  # by name: the module, or its function or class, as torch and transf
     "score_distance": "helpers.papers.hrkd.losses:score_distance",
     "soft_target_cross_entropy": "helpers.papers.mtdnn_kd.losses:soft_target_cross_entropy",
 }
-
-
 __all__ = sorted(name for name in PUBLIC if name.islower() and name != "metrics")  # functions, for help(helpers)
 
 

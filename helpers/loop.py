@@ -84,11 +84,13 @@ def fit(
     Returned are ``steps``, ``seconds``, ``losses`` by step, ``best_score`` and the ``history`` of validations: step,
     score and details. The state goes into the file ``checkpoint`` every ``settings.checkpoint_minutes``, and a killed
     training goes on from there to the same weights. With ``graphs`` a GPU takes steps as CUDA graphs. Raises UserError
-    where weights are not finite at first, TrainingDiverged where the loss is not, OSError for a checkpoint.
+    without a batch or finite weights at first, TrainingDiverged where the loss is not finite, OSError for a checkpoint.
     """
     check_finite_weights(model)
+    if not (steps := len(batches)):
+        raise UserError(f"{label or 'training'}: no batch; expected one or more; give examples, or more epochs")
     torch.manual_seed(seed)
-    device, steps = training_device(), len(batches)
+    device = training_device()
     model.to(device).train()
     optimizer, multiple = make_optimizer(model, settings), 8
 

@@ -270,6 +270,11 @@ def test_weights_that_are_not_finite_are_named_before_the_first_step(windows):
         loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0)
 
 
+def test_a_training_without_a_batch_is_an_error():
+    with pytest.raises(UserError, match="half: no batch; expected one or more"):
+        loop.fit(reader(), [], extractive_qa.likelihood, SETTINGS, seed=0, label="half")
+
+
 def test_a_loss_that_is_not_finite_at_once_has_no_learning_rate_to_blame(windows):
     def loss(output, batch, progress):
         return {"first": output.start_logits.mean() * math.inf}

@@ -286,6 +286,9 @@ def test_a_notebook_begins_with_what_study_found_where_there_is_a_record(results
     report.preview_study("imm/table1", "imm/table2")
     (sentence,) = shown
     assert "<b>What preset study found</b> (IMM, Table 1: F1). B beats A: +5.0 ± 1.2 F1" in unescape(sentence.data)
+    monkeypatch.delenv("HELPERS_RESULTS")  # as of those who run a notebook: the committed records
+    report.preview_study("imm/table1")
+    assert len(shown) == 2 and "seeds of preset study" in shown[1].data
 
 
 def test_a_difference_of_two_tables_of_a_paper_counts_once():

@@ -65,6 +65,17 @@ def state_cost(steps: float) -> str:
     return f"{steps:.1f} ×"
 
 
+def advise_rival(train: str, above: str, trainings: int) -> Advice:
+    """Advise a rival of A2D in place of RMR, each of whose trainings has as many steps as RMR."""
+    once, twice = (compare_lengths(above, times) for times in (1, 2))
+    return Advice(ONE, train, ("a2d/steps",), once, lambda stored: state_cost(trainings), ("a2d/steps", *twice))
+
+
+def compare_lengths(above: str, times: int) -> tuple[str, str, str]:
+    """Name the row of ``a2d/steps`` that compares a reader with RMR on Test, both with some times the steps."""
+    return f"{above}, {times}", f"RMR, {times}", "Test"
+
+
 def advise_domains(train: str, above: str, below: str) -> Advice:
     """Advise a method of several domains in place of another."""
     cost, equal_steps = partial(cost_domains, above=above, below=below), ("imm/your_domains_equal", above, below)
@@ -81,25 +92,11 @@ ADVICE = (
         ("a2d/table1",),
         ("RMR + A2D", "RMR", "Test"),
         cost_distillation,
-        ("a2d/steps", "RMR + A2D, 2", "RMR, 2", "Test"),
+        ("a2d/steps", *compare_lengths("RMR + A2D", 2)),
     ),
     Advice(ONE, "distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation),
-    Advice(
-        ONE,
-        "distilled from one reader",
-        ("a2d/steps",),
-        ("RMR + one teacher, 1", "RMR, 1", "Test"),
-        lambda stored: state_cost(2),
-        ("a2d/steps", "RMR + one teacher, 2", "RMR, 2", "Test"),
-    ),
-    Advice(
-        ONE,
-        "smoothed labels",
-        ("a2d/steps",),
-        ("RMR, smoothed labels, 1", "RMR, 1", "Test"),
-        lambda stored: state_cost(1),
-        ("a2d/steps", "RMR, smoothed labels, 2", "RMR, 2", "Test"),
-    ),
+    advise_rival("distilled from one reader", "RMR + one teacher", 2),
+    advise_rival("smoothed labels", "RMR, smoothed labels", 1),
     advise_domains("one reader of all domains", "Mix", "Single"),
     advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it", "A2D", "Mix"),

@@ -326,38 +326,45 @@ def show(record: Record) -> None:
 
 def show_study(*artefacts: str) -> None:
     """Display what preset study has of some artefacts of a paper: the verdicts on their claims, and curves."""
-    stored = records.read_all("study", artefacts[0].partition("/")[0])
-    shown = [record for record in stored if record.artefact in artefacts]
-    for record in sorted(shown, key=lambda record: artefacts.index(record.artefact)):
-        display(HTML(TEMPLATE.titled(record, stats.judge(record, stored))))
+    for record, verdicts in judge_study(artefacts):
+        display(HTML(TEMPLATE.titled(record, verdicts)))
         if record.kind == "curve":
             display(figures.draw_record(record))
 
 
 def preview_study(*artefacts: str) -> None:
-    """Display in a sentence each what preset study found, where its records are there."""
-    stored = {record.artefact for record in records.read_all("study", artefacts[0].partition("/")[0])}
-    display(*(conclude("study", artefact) for artefact in artefacts if artefact in stored))
+    """Display in a sentence each what preset study found of some artefacts of a paper that have claims."""
+    texts = [state_outcome(record, verdicts) for record, verdicts in judge_study(artefacts)]
+    display(*(HTML(f"<p><b>What preset study found</b> {text}</p>") for text in texts))
+
+
+def judge_study(artefacts: Sequence[str]) -> list[Judged]:
+    """Judge those records of some artefacts of a paper that preset study has, in their order."""
+    stored = {record.artefact: record for record in records.read_all("study", artefacts[0].partition("/")[0])}
+    return [(stored[name], stats.judge(stored[name], stored.values())) for name in artefacts if name in stored]
 
 
 def conclude(preset: str, artefact: str) -> HTML:
     """Say in one sentence what came out: a record's main claim in this run and in preset study, or its main numbers."""
-    record, name = records.read(paths.record(preset, artefact)), preset.partition("+")[0]
+    record = records.read(paths.record(preset, artefact))
     verdicts = stats.judge(record, records.read_all(preset, record.paper_key))
     if not verdicts:
         return HTML(f"<p><b>What came out.</b> {escape(state_content(record))}</p>")
+    of_study = judge_study([artefact]) if preset.partition("+")[0] != "study" else []
+    return HTML(f"<p><b>What came out</b> {state_outcome(record, verdicts, of_study)}</p>")
+
+
+def state_outcome(record: Record, verdicts: Sequence[Verdict], others: Iterable[Judged] = ()) -> str:
+    """State in HTML a record's main claim and the verdict on it, and those on the same claim of ``others``."""
     main = next((verdict for verdict in verdicts if verdict.claim.primary), verdicts[0])
     parts = [state_result(record, main)]
-    study = records.read_all("study", record.paper_key) if name != "study" else []
-    for other in [other for other in study if other.artefact == artefact]:
-        same = [verdict for verdict in stats.judge(other, study) if verdict.claim.text == main.claim.text]
-        parts += [state_result(other, verdict) for verdict in same]
+    for other, of_other in others:
+        parts += [state_result(other, verdict) for verdict in of_other if verdict.claim.text == main.claim.text]
     parts.sort(key=lambda part: TOO_FEW in part)
     if reported := state_verdict(record, main)[1]:
         parts.append(f"the paper reports {reported}")
     claim = main.claim.text[:1].upper() + main.claim.text[1:]
-    head = "What preset study found" if name == "study" else "What came out"
-    return HTML(f"<p><b>{head}</b> ({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}.</p>")
+    return f"({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}."
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
