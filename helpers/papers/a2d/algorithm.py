@@ -12,7 +12,7 @@ from helpers import extractive_qa
 from helpers.extractive_qa import Questions, likelihood
 from helpers.models.attention import attention_layers
 from helpers.models.encoders import load_saved, load_tokenizer, vocabulary_fingerprint
-from helpers.papers.a2d.ensemble import EnsembleTargets, compute_targets
+from helpers.papers.a2d.ensemble import EnsembleTargets, collect_targets
 from helpers.papers.a2d.losses import joint_loss, smoothed_loss, weigh_terms
 from helpers.papers.a2d.mnemonic import glove_digest, make_reader
 from helpers.papers.shared import Models
@@ -85,12 +85,12 @@ def kind_of(reader: Training) -> Kind:
 def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], domains: Iterable[str] = ()) -> Outputs:
     """Return the outputs of an ensemble on the training windows of some domains, or of those it was trained on."""
     names = domains or members[0].data.names
-    settings = {"temperature": preset.a2d.temperature, "top_k": preset.a2d.top_k}
+    settings = {"temperature": preset.a2d.temperature, "top_answers": preset.a2d.top_answers}
     return Outputs(
         preset=preset,
         label=label,
         models={f"train/{name}": members for name in names},
-        compute=partial(compute_targets, **settings),
+        compute=partial(collect_targets, **settings),
     )
 
 
