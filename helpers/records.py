@@ -117,6 +117,8 @@ class Record(Strict):
     untaught: Name | None = optional(None)  # one reader without a teacher: a baseline below it has failed
     claims: list[Claim] = optional([])
     untested: str = optional("")  # what the regime lacks to test the claims
+    outdated: str = optional("")  # why the code of today would score ``outdated_rows`` otherwise, until they run again
+    outdated_rows: list[Name] = optional([])
     scores: list[Score] = []
     paper: list[Printed] = []
     payload: dict[str, JsonValue] | None = optional(None)

@@ -213,7 +213,7 @@ def test_heat_maps_have_their_values_in_cells_and_no_diagonal():
     assert texts(similarity.get_yticklabels()) == DOMAINS
     figure = figures.draw_record(by_kind["heatmaps"])
     assert [ax.get_title(loc="left") for ax in figure.axes] == [f"layer {m}" for m in range(1, 6)]
-    assert {ax.collections[0].get_clim() for ax in figure.axes} == {(0, 0.5)}  # one scale of colours
+    assert {ax.collections[0].get_clim() for ax in figure.axes} == {(0.167, 0.5)}  # one scale of colours
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("layer", "domain")
 
 

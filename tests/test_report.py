@@ -189,9 +189,9 @@ def test_the_page_begins_with_a_summary(results):
     summary = summary.partition("<main>")[2]
     assert 0 < summary.index("what imm claims") < summary.index("what a2d claims")  # the best first
     assert "<img" not in summary
-    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (size: p 0.001)", "Too few seeds"):
+    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (size: p = 0.001)", "Too few seeds"):
         assert f">{cell}</td>" in summary
-    counts = summary.partition("by verdict</caption>")[2].partition("</table>")[0].split("<tr")[1:]
+    counts = summary.partition("by verdict; a difference counts once</caption>")[2].partition("</table>")[0].split("<tr")[1:]
     assert [re.findall(r"<t[hd]>(.*?)</t[hd]>", line) for line in counts] == [
         ["", "all", "IMM", "A2D"],
         ["supported, smaller", "1", "1", ""],
@@ -325,18 +325,19 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature world", "public corpora", "lab"))
-    count = "3 tested claims with a number in `study`: 1 supported (1 of IMM), 2 not supported (2 refuted: A2D, IMM)."
+    count = "3 tested claims with a number in `study`: 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
     summary = "Main claims in the miniature world: IMM **supported**; A2D **not supported**."
-    summary += f"\n\n{findings.PICTURE}\n\n| claim |"
+    summary += f"\n\n{findings.PICTURE}\n\n| claim, reported gain | miniature world | public corpora |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     after = after.replace(findings.NO_BREAK, " ")
     imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
     assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
-    assert f"](results/mini/notebooks/02_imm_main.ipynb)<br>{IMM.caveat} | +9.5 |" in imm
-    assert imm.endswith("| +9.5 | **supported, smaller**, +5.0 ± 1.2<br>lab: **too few seeds**, +5.0 |")
-    assert a2d.endswith("| **refuted**, -5.0 ± 1.2 |")
-    assert f"{findings.WORDS}\n- {findings.OF_LAB}\n- {count}\n" in after
+    assert f"](results/mini/notebooks/02_imm_main.ipynb), +9.5<br>*{IMM.caveat}* |" in imm
+    assert imm.endswith("| **supported, smaller**, +5.0 ± 1.2 | **too few seeds**, +5.0 (lab) |")
+    assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | not run |")
+    assert f"*not supported*: significantly below the paper's gain.\n- {findings.OF_UNTESTED}\n" in after
+    assert f"{findings.OF_UNTESTED}\n- {findings.OF_LAB}\n- {count}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **too few seeds**: +5.0 |"
@@ -367,9 +368,10 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     ((_, by_world),) = headlines = findings.rank_headlines({"world": {"imm": [judged]}}, [paper])
     pairs = by_world["world"]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    smaller, supported = "against +9.5: **supported, smaller**, +5.0 ± 1.2", "against +4: **supported**, +5.0 ± 1.2"
+    smaller, supported = (f"**{word}**, +5.0 ± 1.2" for word in ("supported, smaller", "supported"))
+    smaller, supported = f"{smaller} (against +9.5)", f"{supported} (against +4)"
     assert findings.state_world(pairs, pairs) == [smaller, supported]
-    assert "| +9.5, +4 (text), +9 (text) |" in findings.state_main(headlines)
+    assert ", +9.5, +4 (text), +9 (text) |" in findings.state_main(headlines)
     other_table = (judged[0].model_copy(update={"artefact": "imm/table2", "title": "IMM, Table 2: t"}), pairs[0][1])
     assert findings.state_reported(*pairs[0], [*pairs, other_table]) == "Table 1: +9.5"
 
@@ -445,7 +447,12 @@ def test_what_to_use_is_what_a_record_supports(results):
     write(claimed("imm/table1", claims=[{"text": "c", "above": "C", "below": "A"}], preset="study"))
     cases = [
         Advice(
-            "few", name, (f"imm/{exhibit}",), (row, "A"), lambda stored: f"{len(stored)} ×", ("imm/table1", "C", "A")
+            "few",
+            name,
+            (f"imm/{exhibit}",),
+            (row, "A"),
+            lambda stored: f"{len(stored)} ×",
+            ("twice", "imm/table1", "C", "A"),
         )
         for name, exhibit, row in (("b", "your_domains", "B"), ("c", "table1", "C"), ("d", "table1", "D"))
     ]
@@ -454,13 +461,25 @@ def test_what_to_use_is_what_a_record_supports(results):
     supported, other = findings.recommend(judged, [card], cases).to_dict("records")
     assert supported["public corpora"] == "+5.0 ± 1.2 F1 (lab/imm/your_domains)"
     assert (supported["train"], supported["instead of"], supported[findings.COST]) == ("b", "A", "1 ×")
-    assert supported["more steps"] == "0.0 ± 2.0 F1 (undecided, study/imm/table1)"
+    assert supported["control"] == "twice: 0.0 ± 2.0 F1 (undecided, study/imm/table1)"
     assert supported["miniature world"] == "–"
     assert other["miniature world"].startswith("0.0 ± 2.0 F1 (undecided, study/imm/table1)")
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "[b](results/README.md#imm) | A | – | 0.0 ± 2.0 | **+5.0 ± 1.2** (lab) | 1 × |" in text
+    assert "| **few**: [b](results/README.md#imm) | twice: 0.0 ± 2.0<br>`lab`, over A: **+5.0 ± 1.2** | 1 × |" in text
+
+
+def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
+    claims = [{"text": "B", "above": "B", "below": "A", "primary": True}, {"text": "C", "above": "C", "below": "A"}]
+    outdated = claimed(claims=claims, title="IMM, Table 1: F1", outdated="its loss was wrong", outdated_rows=["B"])
+    (judged,) = report.judge_records([outdated])
+    record, verdicts = judged
+    assert [verdict.outcome for verdict in verdicts] == [stats.OUTDATED, stats.UNDECIDED]
+    assert report.describe_verdict(record, verdicts[0]).startswith("Outdated, as its loss was wrong: ")
+    headlines = [(card("imm"), {findings.MINIATURE: [(record, verdicts[0])]})]
+    assert findings.explain_outdated(headlines) == ["*Outdated*, to run again: its loss was wrong."]
+    assert findings.count_claims({findings.MINIATURE: {"imm": [judged]}}, [card("imm")]).startswith("0 tested claims")
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
@@ -518,31 +537,3 @@ def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
     assert gains[0] < gains[1]
     caveat = "Questions without answers are too easy; others gain no more."
     assert papers.find_paper("15_mtdnn_main")[0].caveat == caveat
-
-
-def test_a2d_depends_on_seeds_and_on_its_temperature_as_documents_say(monkeypatch):
-    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
-
-    def outcomes_of(verdicts, row):
-        return {verdict.outcome for verdict in verdicts if verdict.claim.above == row and not verdict.claim.share}
-
-    def judge_first(stored, seeds):
-        few = [one.model_copy(update={"scores": [s for s in one.scores if s.seed < seeds]}) for one in stored.values()]
-        return next(v for r, v in zip(few, stats.judge_all(few), strict=True) if r.artefact == "a2d/table1")
-
-    for preset, row, undecided, seeds in (("lab", "BERT + A2D", 5, 6), ("study", "RMR + A2D", 5, 10)):
-        stored = {record.artefact: record for record in records.read_all(preset, "a2d")}
-        assert outcomes_of(judge_first(stored, undecided), row) == {stats.UNDECIDED}
-        assert outcomes_of(judge_first(stored, seeds), row) == {stats.SUPPORTED}
-        assert outcomes_of(stats.judge(stored["a2d/table1"], stored.values()), row) == {stats.SUPPORTED}
-    added = {"scores": [score for score in stored["a2d/table1"].scores if score.seed >= 10]}
-    added["claims"] = [claim for claim in stored["a2d/table1"].claims if not claim.control]
-    alone = stored["a2d/table1"].model_copy(update=added)
-    assert outcomes_of(stats.judge(alone, [alone]), "RMR + A2D") == {stats.SUPPORTED} and len(alone.seeds) == 30
-    at_2 = {v.claim.text: v.outcome for v in stats.judge(stored["a2d/temperatures"], stored.values())}
-    assert at_2["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.UNDECIDED
-    longer = {verdict.claim.text: verdict.outcome for verdict in stats.judge(stored["a2d/steps"], stored.values())}
-    assert longer["with 2 times the steps RMR + A2D beats RMR + one teacher on Test"] == stats.UNDECIDED
-    assert longer["with 2 times the steps RMR + A2D beats RMR on Test"] == stats.SUPPORTED
-    assert longer["with 2 times the steps RMR + A2D beats RMR, smoothed labels on Test"] == stats.UNDECIDED
-    assert A2D.caveat.endswith("with the paper's 2, or against one teacher, it is undecided.")

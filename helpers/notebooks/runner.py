@@ -173,8 +173,9 @@ def fingerprint_of(job: Job) -> str:
 def run(names: list[str] | str, parameters: dict[str, object] | None = None, *, force: bool = False) -> int:
     """Run the notebooks (all, if none is named) and the report; return 0, or 1 if one failed.
 
+    ``parameters`` are ``preset`` and those of the notebooks' parameters cells. Results go to results/local/<preset>/.
     First the tasks of all notebooks are done together, so that no core waits for the last training of one. A notebook
-    that is done already is skipped, unless ``force``. One that fails does not stop the others.
+    that is done already is skipped, unless ``force``. One that fails does not stop the others. Raises UserError.
     """
     outcomes: dict[str, str] = {}
     jobs = select_jobs([names] if isinstance(names, str) else names, parameters or {})

@@ -16,8 +16,8 @@ class Advice:
     """A method to train in a situation, and the ``exhibits``, such as ``imm/table1``, that can support it.
 
     ``row`` names their claim by what is above, what is below, and the columns. ``cost`` says from a preset's records
-    how many times the steps of what is below it is trained for, and how much slower its answers are, if so. ``longer``
-    names an exhibit and a row of it, in which what is below is trained for more steps.
+    how many times the steps of what is below it is trained for, and how much slower its answers are, if so. ``control``
+    has the name of a control, its exhibit, and a row of it.
     """
 
     situation: str
@@ -25,7 +25,7 @@ class Advice:
     exhibits: tuple[str, ...]
     row: tuple[str, ...]
     cost: Callable[[Stored], str] = lambda stored: ""
-    longer: tuple[str, ...] = ()
+    control: tuple[str, ...] = ()
 
 
 def cost_distillation(stored: Stored) -> str:
@@ -68,7 +68,7 @@ def state_cost(steps: float) -> str:
 def advise_rival(train: str, above: str, trainings: int) -> Advice:
     """Advise a rival of A2D in place of RMR, each of whose trainings has as many steps as RMR."""
     once, twice = (compare_lengths(above, times) for times in (1, 2))
-    return Advice(ONE, train, ("a2d/steps",), once, lambda stored: state_cost(trainings), ("a2d/steps", *twice))
+    return Advice(ONE, train, ("a2d/steps",), once, lambda stored: state_cost(trainings), (TWICE, "a2d/steps", *twice))
 
 
 def compare_lengths(above: str, times: int) -> tuple[str, str, str]:
@@ -76,14 +76,15 @@ def compare_lengths(above: str, times: int) -> tuple[str, str, str]:
     return f"{above}, {times}", f"RMR, {times}", "Test"
 
 
-def advise_domains(train: str, above: str, below: str) -> Advice:
+def advise_domains(train: str, above: str, below: str, control: tuple[str, ...] = ()) -> Advice:
     """Advise a method of several domains in place of another."""
-    cost, equal_steps = partial(cost_domains, above=above, below=below), ("imm/your_domains_equal", above, below)
-    return Advice(SEVERAL, train, ("imm/your_domains",), (above, below), cost, equal_steps)
+    cost = partial(cost_domains, above=above, below=below)
+    return Advice(SEVERAL, train, ("imm/your_domains",), (above, below), cost, control)
 
 
 ONE, SEVERAL = "one domain", "several domains"
 ENSEMBLE = "Mix ensemble"
+TWICE = "twice the steps"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(
@@ -92,12 +93,14 @@ ADVICE = (
         ("a2d/table1",),
         ("RMR + A2D", "RMR", "Test"),
         cost_distillation,
-        ("a2d/steps", *compare_lengths("RMR + A2D", 2)),
+        (TWICE, "a2d/steps", *compare_lengths("RMR + A2D", 2)),
     ),
     Advice(ONE, "distilled from an ensemble", ("a2d/table1",), ("BERT + A2D", "BERT", "Test"), cost_distillation),
     advise_rival("distilled from one reader", "RMR + one teacher", 2),
     advise_rival("smoothed labels", "RMR, smoothed labels", 1),
-    advise_domains("one reader of all domains", "Mix", "Single"),
+    advise_domains(
+        "one reader of all domains", "Mix", "Single", ("equal steps", "imm/your_domains_equal", "Mix", "Single")
+    ),
     advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it", "A2D", "Mix"),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),

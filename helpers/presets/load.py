@@ -27,7 +27,7 @@ class PresetError(UserError):
 def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     """Load the preset of this name, or of this TOML file: ``load_preset("mini", "imm", seeds=2, **{"data.draw": 3})``.
 
-    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then `override`. Raises PresetError."""
+    Its tables ``[papers.<topic>]`` are applied in the order of ``topics``, then `override`. Raises UserError."""
     path = paths.PRESETS / f"{preset}.toml" if preset in PRESET_NAMES else Path(preset)
     if not path.is_file():
         raise PresetError(f"no preset {preset!r}: give one of {', '.join(PRESET_NAMES)} or the path of a TOML file")

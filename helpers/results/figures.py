@@ -328,7 +328,7 @@ def bars(record: Record) -> Figure:
 
 def name_untested(record: Record) -> str:
     """Return what a figure in colours says of a record that tests nothing, "" of others."""
-    return f"; {stats.UNTESTED}" * bool(record.untested)
+    return f"; {stats.UNTESTED}" * bool(record.untested) + f"; partly {stats.OUTDATED}" * bool(record.outdated)
 
 
 def curves(record: Record) -> Picture:
@@ -536,18 +536,21 @@ def tabulate(record: Record) -> dict[str, pd.DataFrame]:
 
 
 def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **scale: float) -> Figure:
-    """Draw tables side by side, those of the payload in one scale of colours; its x and y name the axes."""
+    """Draw tables side by side; of the payload's, those with gaps and those without share a scale of colours each."""
     payload = record.payload or {}
+    values: dict[bool, list[float]] = {}  # of tables with gaps, and of those without
     if panels is None:
         panels = tabulate(record)
-        values = np.concatenate([panel.to_numpy().ravel() for panel in panels.values()])
-        scale = {"vmin": min(0.0, np.nanmin(values)), "vmax": np.nanmax(values)}
+        for panel in panels.values():
+            values.setdefault(panel.isna().any(axis=None), []).extend(panel.to_numpy().ravel())
     down = -(-len(panels) // 4)
     across = -(-len(panels) // down)
     height = down * (0.28 * max(map(len, panels.values())) + 0.9) + 0.3
     figure = Picture(height, width=PAGE_WIDTH if across > 1 else PAGE_WIDTH / 2)
     axes = figure.subplots(down, across, squeeze=False).ravel()
     for ax, (name, panel) in zip(axes, panels.items(), strict=False):
+        if of_kind := values.get(panel.isna().any(axis=None)):
+            scale = {"vmin": np.nanmin(of_kind), "vmax": np.nanmax(of_kind)}
         heatmap(ax, panel, name, across, **scale)
     for ax in axes[len(panels) :]:
         ax.remove()

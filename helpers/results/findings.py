@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from IPython.display import HTML
@@ -27,18 +27,17 @@ README = paths.ROOT / "README.md"
 BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README, by ``python -m helpers figures``
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
-LONGER, COST = "more steps", "study's steps"
-WORDS = (
-    "- ±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
-    "*less than half*: significantly below half of the paper's number.\n"
-    f"- *{stats.UNTESTED.capitalize()}*: the setting cannot show it ([decided after results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen))."
+CONTROL, COST = "control", "steps"
+OF_UNTESTED = (
+    f"*{stats.UNTESTED.capitalize()}*: the setting cannot show it, [decided after results]"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points; exact match (EM) where known to fall. **Bold**: supported. *More steps*: twice; for several "
-    "domains, equal."
+    "F1 or points, in the miniature world unless marked; exact match (EM) where known to fall. **Bold**: supported. "
+    "Steps: of training, in `study`."
 )
+NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
 OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
@@ -46,12 +45,13 @@ OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
     NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
     stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
     stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
+    stats.OUTDATED: {"color": figures.SOFT, "marker": "D", "fillstyle": "none"},
     stats.FAILED: {"color": figures.SOFT, "marker": "o"},
 }
 NO_BREAK = "\N{NO-BREAK SPACE}"
-PICTURE = "![Gains](results/headlines.svg)"
+PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
-COLUMNS = ["situation", "train", "instead of", MINIATURE, LONGER, PUBLIC, COST]
+COLUMNS = ["situation", "train", "instead of", MINIATURE, CONTROL, PUBLIC, COST]
 Pairs = list[tuple[Record, Verdict]]
 Findings = dict[str, dict[str, list[Judged]]]  # by world and paper
 Headlines = list[tuple[Any, dict[str, Pairs]]]  # papers, with the verdicts on their main claims by world
@@ -81,8 +81,15 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    words = f"{WORDS}\n- {OF_LAB}\n- {count_claims(findings, papers)}"
-    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), words]
+    untested = f"{OF_UNTESTED} {state_otherwise(findings, papers)}".rstrip()
+    words = [
+        explain_verdicts(headlines),
+        untested,
+        *explain_outdated(headlines),
+        OF_LAB,
+        count_claims(findings, papers),
+    ]
+    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), "\n".join(f"- {each}" for each in words)]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
@@ -143,15 +150,14 @@ def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
 
 def shorten_outcome(outcome: str) -> str:
     """Return a verdict as supported, not supported, undecided, not tested or without a baseline."""
-    if outcome in (stats.UNDECIDED, stats.UNTESTED, stats.FAILED):
+    if outcome in (stats.UNDECIDED, stats.UNTESTED, stats.OUTDATED, stats.FAILED):
         return outcome
     return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
 
 
 def state_main(headlines: Headlines) -> str:
-    """Return a Markdown table: each paper's main claim, its number, and our verdicts."""
-    heads = ["claim", "reported", "found (`lab`: public corpora)"]
-    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    """Return a Markdown table: each paper's main claim with its number, and our verdicts in each world."""
+    lines = [f"| claim, reported gain | {' | '.join(WORLDS)} |", f"|{'---|' * (1 + len(WORLDS))}"]
     for paper, by_world in headlines:
         pairs = list(chain.from_iterable(by_world.values()))
         notebook = next(card.name for card in paper.notebooks if card.plans)
@@ -163,13 +169,44 @@ def state_main(headlines: Headlines) -> str:
         if paper.reference:
             authors = f"[{authors}]({paper.reference})"
         method = f"**[{paper.method}](results/README.md#{paper.method.lower()})** ({authors})"
-        cells = [
-            "<br>".join(filter(None, (f"{method}: {claim}", paper.caveat))),
-            ", ".join(filter(None, dict.fromkeys(reported))),
-        ]
-        cells.append("<br>".join(chain.from_iterable(state_world(some, pairs) for some in by_world.values())))
+        first = ", ".join(filter(None, dict.fromkeys([f"{method}: {claim}", *reported])))
+        cells = ["<br>".join(filter(None, (first, paper.caveat and f"*{paper.caveat}*")))]
+        cells += ["<br>".join(state_world(of_world, pairs)) or "not run" for of_world in by_world.values()]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def explain_verdicts(headlines: Headlines) -> str:
+    """Explain the verdicts on main claims. All that are not supported may be below half of the papers' numbers."""
+    outcomes = [v.outcome for _, by_world in headlines for _, v in chain.from_iterable(by_world.values())]
+    missed = {outcome for outcome in outcomes if shorten_outcome(outcome) == NOT_SUPPORTED}
+    size = " half of" * (missed == {stats.LESS_THAN_HALF})
+    text = "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
+    return f"{text}*{NOT_SUPPORTED}*: significantly below{size} the paper's gain."
+
+
+def explain_outdated(headlines: Headlines) -> list[str]:
+    """Say why main claims are outdated."""
+    pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
+    reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
+    return [f"*{stats.OUTDATED.capitalize()}*, to run again: {reason}." for reason in reasons]
+
+
+def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
+    """Count what the verdicts on main claims would be where they are not tested, and name those that are refuted."""
+    pairs = [
+        (f"{paper.method}, `{record.preset}`", verdict.outcome)
+        for paper in papers
+        for record, verdict in judge_untested(
+            paper, [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
+        )
+    ]
+    pairs = [(name, outcome) for name, outcome in pairs if outcome not in NOT_JUDGED]
+    counts = Counter(outcome if outcome == stats.REFUTED else shorten_outcome(outcome) for _, outcome in pairs)
+    names = [name for name, outcome in pairs if outcome == stats.REFUTED]
+    words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
+    texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
+    return f"Otherwise: {', '.join(texts)}." if texts else ""
 
 
 def state_reported(record: Record, verdict: Verdict, pairs: Pairs) -> str:
@@ -195,12 +232,12 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     """Count the verdicts on the claims with a number that the miniature world tests."""
     by_paper = findings[MINIATURE]
     pairs = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
-    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None and v.outcome != stats.UNTESTED]
+    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None and v.outcome not in NOT_JUDGED]
     tested = [outcome for _, outcome in pairs]
     counts = Counter(map(shorten_outcome, tested))
-    successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common(1)
+    successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common()
     words = {outcome: outcome for outcome in OUTCOME_MARKS} | {stats.FAILED: "other"}
-    words[stats.SUPPORTED] += "".join(f" ({number} of {method})" for method, number in successes)
+    words[stats.SUPPORTED] += f" ({', '.join(f'{method} {number}' for method, number in successes)})" * bool(successes)
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
     words[NOT_SUPPORTED] += f" ({len(refuted)} refuted: {', '.join(sorted({*refuted}))})" * bool(refuted)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
@@ -214,15 +251,18 @@ def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
 
 
 def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
-    """Return a text per verdict of a world: what tells it from others, the verdict, and our difference."""
+    """Return a text per verdict of a world: the verdict, our difference, and what tells it from others."""
     texts = []
     for record, verdict in of_world:
         places = [place_apart(record, verdict, of_world, of_all)]
         is_told = verdict.claim.below in places[0].split(", ")  # that it is another reader than the paper's
-        if verdict.claim.printed_for and verdict.outcome != stats.UNTESTED and not is_told:
+        if verdict.claim.printed_for and not report.reason_of(record, verdict) and not is_told:
             places.append(f"paper: {verdict.claim.printed_for}")
         place = ", ".join(filter(None, places))
-        texts.append(f"{place}: " * bool(place) + ", ".join(brief(record, verdict)))
+        outcome, gain = brief(record, verdict)
+        if shorten_outcome(verdict.outcome) == NOT_SUPPORTED != verdict.outcome != stats.REFUTED:
+            outcome = f"**{NOT_SUPPORTED}**"  # words below the table say below what
+        texts.append(f"{outcome}, {gain}" + f" ({place})" * bool(place))
     return texts
 
 
@@ -253,14 +293,19 @@ def drop_unit(difference: str) -> str:
     return re.sub(r" (F1|points)$", "", difference)
 
 
-def recommend(
-    findings: Findings, papers: Sequence[Any], advice: Sequence[Any], in_readme: bool = False
-) -> pd.DataFrame:
-    """Tabulate what to train by situation, and instead of what: the gain in each world, and the cost.
+class Advised(NamedTuple):
+    """A line of advice with our differences in each world, those of its control, and its cost, if any is supported."""
 
-    The first lines are those that some preset supports; README has no others. Records with earlier settings recommend
-    nothing.
-    """
+    advice: Any
+    below: str  # what it is compared with
+    miniature: Pairs
+    control: Pairs
+    public: Pairs
+    cost: str
+
+
+def list_advised(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> list[Advised]:
+    """List the lines of advice that records are about. Records with earlier settings recommend nothing."""
     current = {
         world: [
             (record, verdicts)
@@ -270,27 +315,34 @@ def recommend(
         ]
         for world, by_paper in findings.items()
     }
-    pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
     stored: dict[str, dict[str, Record]] = {}  # by preset and artefact
     for record, _ in chain.from_iterable(current.values()):
         stored.setdefault(record.preset, {})[record.artefact] = record
-    lines, others = [], []
+    advised = []
     for each in advice:
         miniature, public = (find_pairs(judged, each.exhibits, each.row) for judged in current.values())
-        longer = find_pairs(current[MINIATURE], each.longer[:1], each.longer[1:])
+        control = find_pairs(current[MINIATURE], each.control[1:2], each.control[2:])
         if not (pairs := miniature + public):
             continue
-        first = pairs[0][0]
-        train = f"[{each.train}]({pages[first.paper_key]})" if in_readme else each.train
-        gains = [state_gains(some, in_readme) for some in (miniature, longer, public)]
-        cells = [("<br>" if in_readme else "; ").join(texts) or "–" for texts in gains]
         below = figures.readable(each.row[1].partition(", ")[0]).partition(" (")[0]  # of a curve, without x
-        line = [each.situation, train, below, *cells]
-        if not {name_gain(*pair) for pair in pairs + longer}.isdisjoint(SUCCESSES):
-            lines.append([*line, each.cost(stored[first.preset])])
-        elif not in_readme:
-            others.append([*line, ""])
-    return pd.DataFrame([*lines, *others], columns=COLUMNS)
+        is_supported = any(name_gain(*pair) in SUCCESSES for pair in pairs + control)
+        cost = each.cost(stored[pairs[0][0].preset]) if is_supported else ""
+        advised.append(Advised(each, below, miniature, control, public, cost))
+    return advised
+
+
+def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> pd.DataFrame:
+    """Tabulate what to train by situation, and instead of what: the gain in each world, that of a control, the cost.
+
+    Lines that some preset supports come first; the others have no cost.
+    """
+    lines = []
+    for each in list_advised(findings, papers, advice):
+        gains = ["; ".join(state_gains(pairs)) or "–" for pairs in (each.miniature, each.control, each.public)]
+        if each.control:
+            gains[1] = f"{each.advice.control[0]}: {gains[1]}"
+        lines.append([each.advice.situation, each.advice.train, each.below, *gains, each.cost])
+    return pd.DataFrame(sorted(lines, key=lambda line: not line[-1]), columns=COLUMNS)
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
@@ -303,24 +355,15 @@ def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequenc
     ]
 
 
-def state_gains(pairs: Pairs, in_readme: bool) -> list[str]:
-    """State our differences with intervals, with verdicts where they are none of success, and their records' names.
-
-    Differences in exact match follow. In README a success is in bold letters instead, none has a unit, and exact match
-    is there where it falls.
-    """
+def state_gains(pairs: Pairs) -> list[str]:
+    """State differences with intervals, those in exact match too, with verdicts where they are none of success."""
     texts = []
-    tables = {report.table_of(record) for record, _ in pairs}
     for record, verdict in pairs:
         gain, outcome = report.state_verdict(record, verdict, short=True)[2], name_gain(record, verdict)
-        remarks = [outcome * (outcome not in SUCCESSES), f"{record.preset}/{record.artefact}"]
-        if in_readme:
-            gain = f"**{drop_unit(gain)}**" if outcome in SUCCESSES else drop_unit(gain)
-            remarks = [name_preset(record), report.table_of(record) * (len(tables) > 1)]
-        exact = estimate_exact_match(record, verdict.claim)
-        if exact and (exact.mean < 0 or not in_readme):
+        if exact := estimate_exact_match(record, verdict.claim):
             gain += f", EM {state_half(exact)}"
-        texts.append(gain + f" ({', '.join(filter(None, remarks))})" * any(remarks))
+        remarks = [outcome * (outcome not in SUCCESSES), f"{record.preset}/{record.artefact}"]
+        texts.append(f"{gain} ({', '.join(filter(None, remarks))})")
     return texts
 
 
@@ -342,13 +385,39 @@ def state_half(gain: stats.Estimate) -> str:
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what to use as a Markdown table with links to figures."""
-    table = recommend(findings, papers, advice, in_readme=True)
-    if table.empty:
+    """Return what some preset supports as a Markdown table, with links to figures."""
+    pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
+    rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}  # gains and costs by situation and method
+    for each in list_advised(findings, papers, advice):
+        if not each.cost:
+            continue
+        page = pages[(each.miniature + each.public)[0][0].paper_key]
+        gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
+        gains += [f"over {each.below}: {mark_gain(*pair)}" for pair in each.miniature]
+        gains += [f"{each.advice.control[0]}: {mark_gain(*pair)}" for pair in each.control]
+        gains += [
+            f"`{record.preset}`{f', over {each.below}' * (not each.miniature)}: {mark_gain(record, verdict)}"
+            for record, verdict in each.public
+        ]
+        costs.append(each.cost)
+    if not rows:
         return ""
-    for column in ("situation", "train", "instead of"):
-        table.loc[table[column] == table[column].shift(), column] = ""
+    lines = []
+    for situation, train in rows:
+        gains, costs = rows[situation, train]
+        is_first = situation not in {other for other, *_ in lines}
+        lines.append([situation, f"**{situation}**: " * is_first + train, "<br>".join(gains), " / ".join({*costs})])
+    table = pd.DataFrame([line[1:] for line in lines], columns=["train", "gain", COST])
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
+
+
+def mark_gain(record: Record, verdict: Verdict) -> str:
+    """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
+    gain = drop_unit(report.state_verdict(record, verdict, short=True)[2])
+    if name_gain(record, verdict) in SUCCESSES:
+        gain = f"**{gain}**"
+    exact = estimate_exact_match(record, verdict.claim)
+    return gain + (f", EM {state_half(exact)}" if exact and exact.mean < 0 else "")
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:

@@ -39,11 +39,12 @@ OUTCOME_WORDS = (  # verdicts, the best first
     stats.REFUTED,
     stats.UNDECIDED,
     stats.UNTESTED,
+    stats.OUTDATED,
 )
 VERDICT_KINDS = dict.fromkeys((stats.SUPPORTED, stats.SUPPORTED_SMALLER), "good")  # of verdicts, for their colours
 VERDICT_KINDS |= {stats.REFUTED: "bad", stats.LESS_THAN_HALF: "less", stats.SMALLER: "less"}
-VERDICT_KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED), "undecided")
-UNITS = {"accuracy": "points", "score": "points"}  # of differences
+VERDICT_KINDS |= dict.fromkeys((stats.UNDECIDED, stats.UNTESTED, stats.OUTDATED), "undecided")
+UNITS = {"accuracy": "points", "score": "points", "points of accuracy": "points", "% of the weight": "%"}  # differences
 FIRST_SEED_OF = {"mini": "study"}  # a preset, by the one that is its first seed
 STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which it stands
     "encyclopedia": "SQuAD",
@@ -120,9 +121,14 @@ def state_end(value: float, form: str) -> str:
 def describe_verdict(record: Record, verdict: Verdict) -> str:
     """Say in a sentence what became of a claim, and what the paper reports."""
     outcome, printed, ours = state_verdict(record, verdict)
-    if verdict.outcome == stats.UNTESTED:
-        outcome += f", as {record.untested}"
+    if reason := reason_of(record, verdict):
+        outcome += f", as {reason}"
     return f"{outcome}: “{verdict.claim.text}”, {ours}." + (f" The paper reports {printed}." if printed else "")
+
+
+def reason_of(record: Record, verdict: Verdict) -> str:
+    """Return why a claim is not tested; "" for one that is."""
+    return {stats.UNTESTED: record.untested, stats.OUTDATED: record.outdated}.get(verdict.outcome, "")
 
 
 def paper_decimals(record: Record) -> int:
@@ -152,6 +158,8 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     if drawn and drawn[0].estimate.over:
         first = drawn[0].estimate
         limit = min(limit, FIRST_REACH * max(map(abs, (first.low, first.high, drawn[0].printed or 0.0)))) or 1.0
+        if limit < max(shown) < 1.5 * limit:  # which is too little for an arrow
+            limit = max(shown)
 
     def place(value: float) -> float:
         return round(50 + 48 * max(-1.0, min(1.0, value / limit)), 1)
@@ -169,7 +177,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         elif verdict.p is not None and word != TOO_FEW_SEEDS:
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
-            row["verdict"] += f" (size: p {state_p(verdict.p_size)})"
+            row["verdict"] += f" (size: p {state_p(verdict.p_size)})".replace("p 0", "p = 0")
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
@@ -570,7 +578,7 @@ def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[d
     for row, (paper, record, verdict) in zip(rows, claims, strict=True):
         is_control = verdict.claim.control
         row |= {"card": paper, "table": "" if is_control else table_of(record)}
-        row["untested"] = "" if is_control else record.untested
+        row["reason"] = "" if is_control else reason_of(record, verdict)
         row["caveat"] = paper.caveat if record.preset in {*FIRST_SEED_OF, *FIRST_SEED_OF.values()} else ""
     return rows
 
@@ -652,7 +660,8 @@ def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
     frame = frame[sorted(frame, key=order.index)]
     frame = pd.concat([frame.sum().rename("all").to_frame().T, frame])
-    return add_caption(frame.replace(0, "").T.to_html(border=0), "claims of the papers, by verdict")
+    caption = "claims of the papers, by verdict; a difference counts once"
+    return add_caption(frame.replace(0, "").T.to_html(border=0), caption)
 
 
 def embed_figure(record: Record) -> str:

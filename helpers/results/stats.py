@@ -17,7 +17,7 @@ SUPPORTED_SMALLER = "supported, smaller than reported"
 SMALLER = "not supported, smaller than reported"
 LESS_THAN_HALF = "not supported, less than half of what is reported"
 FAILED = "against a baseline that failed"
-UNTESTED = "not tested"
+UNTESTED, OUTDATED = "not tested", "outdated"
 AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
@@ -183,26 +183,28 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
 
     A difference that several claims are about is tested once, in the family of the first (`find_first`). All of them
     get that p value. Holm's correction is within each family, apart for the tests against 0, against the paper's
-    difference and against half of it. A claim whose baseline `has_failed` is not supported. A paper's claims in a
-    record that is ``untested`` are in no family; our controls are tested all the same. Raises ValueError where a
-    claim's rows share no seed.
+    difference and against half of it. A claim whose baseline `has_failed` is not supported. Claims that
+    `name_obstacle` names are in no family. Raises ValueError where a claim's rows share no seed.
     """
     outcomes = [[decide(record, claim) for claim in record.claims] for record in paper]
-    tested = iter(judge_tested([test for tests in outcomes for test in tests if not is_untested(test)]))
-    left = iter(leave_untested([test for tests in outcomes for test in tests if is_untested(test)]))
-    return [[next(left if is_untested(test) else tested) for test in tests] for tests in outcomes]
+    tested = iter(judge_tested([test for tests in outcomes for test in tests if not name_obstacle(test)]))
+    left = iter(leave_untested([test for tests in outcomes for test in tests if name_obstacle(test)]))
+    return [[next(left if name_obstacle(test) else tested) for test in tests] for tests in outcomes]
 
 
-def is_untested(test: TestOutcome) -> bool:
-    """Return whether the regime of a record cannot test a claim of the paper."""
-    return bool(test.record.untested) and not test.claim.control
+def name_obstacle(test: TestOutcome) -> str:
+    """Name what keeps a claim from a test: outdated rows, or a regime that cannot test the paper's claims; or ""."""
+    claim = test.claim
+    if not {claim.above, claim.below, *claim.than}.isdisjoint(test.record.outdated_rows):
+        return OUTDATED
+    return UNTESTED if test.record.untested and not claim.control else ""
 
 
 def leave_untested(tests: Sequence[TestOutcome]) -> list[Verdict]:
     """Return the estimates of claims without verdicts on them."""
     first = find_first(tests)
     return [
-        Verdict(test.claim, UNTESTED, test.estimate, None, None, test.printed, first[number] != number)
+        Verdict(test.claim, name_obstacle(test), test.estimate, None, None, test.printed, first[number] != number)
         for number, test in enumerate(tests)
     ]
 

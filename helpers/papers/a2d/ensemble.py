@@ -69,8 +69,8 @@ def confusing_answers(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find a reader's confusing answer per window (section 3.2).
 
-    It is the surest of the ``top_answers`` best that shares no word with a gold answer. As the paper's readers read words,
-    answers are extended to whole words: a piece of the gold answer confuses nobody. Returns first and last position
+    It is the surest of the ``top_answers`` best that shares no word with a gold answer. The paper's readers read words,
+    so answers are extended to whole words: a piece of the gold answer confuses nobody. Returns first and last position
     (W×2) and the confidence p1(k) p2(l | k) (W), 0 where there is none, as where the window lacks the gold answer.
     """
     examples = [windows.examples[example] for example in windows.example_W]

@@ -10,7 +10,7 @@ from helpers.presets.schema import Preset
 
 
 def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Tensor, temperature: float) -> Tensor:
-    """Compute -sum q log softmax(student / temperature) of start and of end, summed, shape B (L_KD, section 3.1).
+    """Compute -sum q log softmax(student / temperature) of start and of end, summed, shape B (A2D, section 3.1).
 
     ``student`` are logits, ``teacher_probabilities`` are at the same temperature (B×L each), 0 where masked. The mask
     is 1 at real tokens. Eq. 1 multiplies the result by the square of the temperature; this function does not. Raises
@@ -25,7 +25,7 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
 
 
 def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
-    """Compute max(0, 1 - gold logit + confusing logit) of start and of end, summed, shape B (L_ANS, section 3.2).
+    """Compute max(0, 1 - gold logit + confusing logit) of start and of end, summed, shape B (A2D, section 3.2).
 
     ``student`` are logits (B×L), ``gold`` and ``confusing`` positions (B). Confusing position 0 means none: no loss.
     """
@@ -37,7 +37,7 @@ def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:
 
 
 def attention_distance(student_BxPxQ: Tensor, teacher_BxPxQ: Tensor) -> Tensor:
-    """Halve the squared distance of two attentions, summed over passage tokens, shape B (L_ATT, section 3.3).
+    """Halve the squared distance of two attentions, summed over passage tokens, shape B (A2D, section 3.3).
 
     Raises ValueError for other shapes, such as those of several heads.
     """

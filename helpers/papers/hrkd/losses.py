@@ -14,7 +14,7 @@ from helpers.papers.hrkd.tinybert import match_layers
 
 
 def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tensor) -> Tensor:
-    """Average the squared difference of two levels over the unmasked tokens of each text, shape B (Eqs. 1, 4).
+    """Average the squared difference of two levels over the unmasked tokens of each text, shape B (HRKD, Eqs. 1, 4).
 
     Raises ValueError for levels of two shapes, as a narrower student's have to be projected to the teacher's width, and
     for a mask that is not B×L.
@@ -33,14 +33,14 @@ def check_mask(values_BxLxF: Tensor, mask_BxL: Tensor) -> None:
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
-    """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (Eq. 2), without a factor t²."""
+    """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (HRKD, Eq. 2; no factor t²)."""
     check_shapes(student_BxC, teacher_BxC)
     teacher_BxC, student_BxC = (soften(logits, temperature) for logits in (teacher_BxC, student_BxC))
     return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
 
 
 def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
-    """Average the squared difference of attentions over heads and pairs of real tokens, shape B (Eq. 3).
+    """Average the squared difference of attentions over heads and pairs of real tokens, shape B (HRKD, Eq. 3).
 
     Attention is taken before the softmax, as in TinyBERT. Each side gives scaled queries, then keys (B×H×L×D), and the
     masks their real tokens. Numbers of heads that differ are averaged over first. No score is computed: the sum over

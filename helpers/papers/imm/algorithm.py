@@ -83,7 +83,7 @@ def teacher_logits(preset: Preset, reader: Training, domain: str) -> Outputs:
 
 
 def single_readers(preset: Preset, seed: int) -> Readers:
-    """Return theta^(0): a reader of each domain, trained on it alone, in one stage."""
+    """Return theta^(0) of IMM: per domain a `Training` of its reader, in one stage, which ``do()`` carries out."""
     return {i: reader_training(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
 
 

@@ -7,7 +7,7 @@ from helpers.loop import Batch
 
 
 def gold_divergence(student: Span, teacher: Span, gold: Span, mask_BxL: Tensor) -> Tensor:
-    """Square the difference of the gold start's and end's probabilities, summed, shape B (Eqs. 5 and 9).
+    """Square the difference of the gold start's and end's probabilities, summed, shape B (IMM, Eqs. 5, 9).
 
     ``student``, ``teacher``: start and end logits (B×L each); ``gold``: positions (B each); ``mask_BxL``: 0 at padding.
     """

@@ -9,7 +9,7 @@ from helpers.loop import Batch
 
 
 def soft_target_cross_entropy(logits_BxC: Tensor, targets_BxC: Tensor) -> Tensor:
-    """Compute -sum Q(c|X) log P(c|X) over the classes c, shape B (Eq. 4).
+    """Compute -sum Q(c|X) log P(c|X) over the classes c, shape B (MT-DNN with distillation, Eq. 4).
 
     Targets are probabilities. Raises ValueError for logits in their place (on a CPU).
     """
