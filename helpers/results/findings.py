@@ -113,39 +113,43 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
 
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
-    """Draw our differences for the papers' main claims, a panel per world, and hollow what the papers report."""
+    """Draw our differences for the papers' main claims, a line each, and hollow what the papers report."""
+    number = sum(len(pairs) for _, by_world in headlines for pairs in by_world.values())
     with figures.plain_style():
-        figure = figures.Picture(0.42 * len(headlines) + 1.0, width=6.6)
-        figure.get_layout_engine().set(w_pad=0.08)
-        panels = figure.subplots(1, len(WORLDS), sharex=True, sharey=True)
-        for ax, world in zip(panels, WORLDS, strict=True):
-            ax.axvline(0, color=figures.SOFT, linewidth=0.8)
-            for line, (_, by_world) in enumerate(headlines):
-                draw_line(ax, line, by_world[world], list(chain.from_iterable(by_world.values())))
-            figures.name_lines(ax, [f"{paper.method}\n{paper.name}" for paper, _ in headlines], "")
-            ax.set_title(world)
-        figure.supxlabel("gain in points (95 % interval over seeds)", fontsize=9)
+        figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=4.8)
+        ax = figure.subplots()
+        ax.axvline(0, color=figures.SOFT, linewidth=0.8)
+        place, middles = 0.0, {}
+        for paper, by_world in headlines:
+            begin, of_all = place, list(chain.from_iterable(by_world.values()))
+            for world, pairs in by_world.items():
+                for record, verdict in pairs:
+                    names = [world.split()[0] * (world == MINIATURE), place_apart(record, verdict, pairs, of_all)]
+                    draw_line(ax, place, verdict, ", ".join(filter(None, names)))
+                    place += 1
+            middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
+            place += 0.6
+        ax.set_yticks([*middles.values()], [*middles])
+        ax.set_ylim(place - 1.1, -0.5)
+        ax.tick_params(axis="y", length=0)
+        ax.grid(axis="x", color=figures.GRID)
+        ax.set_xlabel("gain in points (95 % interval over seeds)")
         pairs = chain.from_iterable(of_world for _, by_world in headlines for of_world in by_world.values())
         shown = {shorten_outcome(verdict.outcome) for _, verdict in pairs}
         handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items() if word in shown]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+        figure.legend(handles=handles, loc="outside upper left", ncols=2)
     return figure
 
 
-def draw_line(ax: Axes, line: int, pairs: Pairs, of_all: Pairs) -> None:
-    """Draw a paper's verdicts in a world one below the other around a line, with what tells them apart at the side."""
-    beside = {"xycoords": ("axes fraction", "data"), "fontsize": 8, "va": "center"}
-    if not pairs:
-        ax.annotate("not run", (1.02, line), **beside)
-    for number, (record, verdict) in enumerate(pairs):
-        place = line + 0.3 * (number - (len(pairs) - 1) / 2)
-        figures.dot(ax, place, verdict.estimate, **OUTCOME_MARKS[shorten_outcome(verdict.outcome)])
-        if verdict.printed is not None:
-            color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
-            ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
-        ax.annotate(place_apart(record, verdict, pairs, of_all), (1.02, place), **beside)
+def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> None:
+    """Draw our difference and the paper's on a line, with its label at the side."""
+    figures.dot(ax, place, verdict.estimate, **OUTCOME_MARKS[shorten_outcome(verdict.outcome)])
+    if verdict.printed is not None:
+        color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
+        ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
+    ax.annotate(label, (1.02, place), xycoords=("axes fraction", "data"), fontsize=8, va="center")
 
 
 def shorten_outcome(outcome: str) -> str:

@@ -14,7 +14,7 @@ def find_question_task(preset: Preset) -> str:
 
 PAPER = Paper(
     key="mtdnn",
-    title="He 2019: MtDNN for SQuAD 2.0",
+    title="He 2019: multi-task deep neural networks for generalized text understanding (MtDNN)",
     method="MtDNN",
     claim="Other tasks improve a reader of SQuAD 2.0",
     caveat="Questions without answers are too easy; others gain no more.",
