@@ -1,8 +1,7 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Names in the examples, which dir(helpers) lists, are public: the functions below, the classes Training, Teacher,
-TrainingSettings and UserError, and the module metrics, each with its own help. Others are private by convention and may
-change. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
+Public are the functions below, Training, Teacher, TrainingSettings, UserError and metrics, which dir(helpers) lists.
+Other names may change. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 
@@ -55,7 +54,6 @@ True
 """
 
 import os
-import sys
 from importlib import import_module
 
 # Threads that wait sleep: spinning takes the cores from others. GNU's OpenMP reads the first, LLVM's the second.
@@ -89,7 +87,7 @@ __all__ = sorted(name for name in PUBLIC if name.islower() and name != "metrics"
 
 def __getattr__(name: str) -> object:
     if name not in PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=import_module(__name__))
     module, _, attribute = PUBLIC[name].partition(":")
     return getattr(import_module(module), attribute) if attribute else import_module(module)
 

@@ -60,15 +60,6 @@ def choose_normalizer(passage: str) -> Normalizer:
     return normalize_characters if is_unspaced(passage) else normalize_answer
 
 
-def extend_to_words(text: str, span: tuple[int, int]) -> tuple[int, int]:
-    """Extend a span of characters (half-open) to whole words, where the text sets spaces between words."""
-    if is_unspaced(text):
-        return span
-    begin, end = span
-    before, after = re.search(r"\w*$", text[:begin]), re.match(r"\w*", text[end:])
-    return before.start(), end + after.end()
-
-
 def exact_match(
     prediction: str, answers: Sequence[str], *, no_answer: bool = False, normalize: Normalizer = normalize_answer
 ) -> float:

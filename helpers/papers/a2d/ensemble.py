@@ -1,5 +1,6 @@
 """The outputs of an ensemble of readers on its training windows, stored once for all students (Hu et al. 2018)."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -82,7 +83,7 @@ def confusing_answers(
         example, scores = examples[window], {}
         for candidate in predictions[window].n_best:  # best first
             if candidate.span is not None:
-                scores.setdefault(metrics.extend_to_words(example.context, candidate.span), candidate.score)
+                scores.setdefault(extend_to_words(example.context, candidate.span), candidate.score)
         for span in list(scores)[:top_answers]:
             first, last = windows.positions(window, span)
             is_apart = last < windows.labels["start"][window] or windows.labels["end"][window] < first
@@ -91,3 +92,12 @@ def confusing_answers(
                 confidence[window] = np.exp(scores[span])
                 break
     return positions, confidence
+
+
+def extend_to_words(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    """Extend a span of characters (half-open) to whole words, where the text sets spaces between words."""
+    if metrics.is_unspaced(text):
+        return span
+    begin, end = span
+    before, after = re.search(r"\w*$", text[:begin]), re.match(r"\w*", text[end:])
+    return before.start(), end + after.end()

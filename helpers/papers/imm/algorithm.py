@@ -87,11 +87,8 @@ def single_readers(preset: Preset, seed: int) -> Readers:
     return {i: reader_training(preset, seed, f"Single, {i}", [i], [i], stages=1) for i in preset.data.domains}
 
 
-# --- the similarity of domains by their questions (section 4, step 1) -----------------------------------------------
-
-
 def question_similarity(questions_by_domain: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cosines of the domains' questions, one document of TF-IDF each, and the paper's weights from them.
+    """Return the cosines of the domains' questions, one document of TF-IDF each, and weights (section 4, step 1).
 
     Both arrays are N × N, in the order of the mapping. Row i of the weights is row i of the cosines divided by its sum
     over j ≠ i, with 0 on the diagonal; where no word is shared, all others weigh 1 / (N - 1). Raises DataError.
