@@ -1,7 +1,7 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
 Public are the functions below, Training, Teacher, TrainingSettings, UserError and metrics, which dir(helpers) lists.
-Other names may change. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
+Other names are private by convention. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
 
