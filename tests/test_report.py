@@ -127,11 +127,9 @@ def test_numbers_and_the_papers_beside_them():
     one = record("imm/table1", scores, paper=paper, baselines=["Mix"])
     table = report.numbers(one)
     # An error of 10 / √3, times 4.303, the t quantile of two degrees of freedom.
-    assert table.attrs["caption"] == "F1 (95 % interval over 3 seeds)"
+    assert table.attrs["caption"] == "F1 (± 95 % interval over 3 seeds)"
     ours, theirs = (table.xs(part, axis=1, level=1).fillna("") for part in ("ours", "paper"))
-    assert ours.loc["a reader per domain (Single)"].tolist() == [
-        f"{m:.1f} ({m - 24.8:.1f} to {m + 24.8:.1f})" for m in (60, 50, 70)
-    ]
+    assert ours.loc["a reader per domain (Single)"].tolist() == [f"{m:.1f} ± 24.8" for m in (60, 50, 70)]
     assert ours.loc["one of all domains (Mix) (1\N{NO-BREAK SPACE}seed)"].tolist() == ["", "0.0", ""]
     assert theirs.to_dict("index") == {
         "a reader per domain (Single)": {"a": "88.30", "b": "twice"},
@@ -191,7 +189,9 @@ def test_the_page_begins_with_a_summary(results):
     assert "<img" not in summary
     for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (size: p = 0.001)", "Too few seeds"):
         assert f">{cell}</td>" in summary
-    counts = summary.partition("by verdict; a difference counts once</caption>")[2].partition("</table>")[0].split("<tr")[1:]
+    counts = (
+        summary.partition("by verdict; a difference counts once</caption>")[2].partition("</table>")[0].split("<tr")[1:]
+    )
     assert [re.findall(r"<t[hd]>(.*?)</t[hd]>", line) for line in counts] == [
         ["", "all", "IMM", "A2D"],
         ["supported, smaller", "1", "1", ""],
