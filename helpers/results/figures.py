@@ -302,7 +302,7 @@ def bars(record: Record) -> Figure:
     """Draw a group of lines per column, a colour per row, above the baseline if any; hollow what the paper prints."""
     baseline, *_ = record.baselines or [""]
     rows = [row for row in record.rows if row != baseline]
-    figure = Picture((0.16 * len(rows) + 0.12) * len(record.columns) + 1.0)
+    figure = Picture((0.14 * len(rows) + 0.08) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
     for index, (row, color) in enumerate(color_methods(rows).items()):
         shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)

@@ -222,7 +222,7 @@ def figure4(preset: Preset) -> Plan:
     texts = {cell: texts[cell] for cell in texts if cell[0] in (kind, student) and cell[1] == "Test"}
     parts = add_notes(models, score_by_type(preset, texts))
     types = dict.fromkeys(score.column for score in parts["scores"])
-    claims = [state_row_better(student, kind, name, "on questions of the type") for name in types]
+    claims = [state_row_better(student, kind, name, "on questions of type") for name in types]
     return parts | {"baselines": [kind], "claims": claims}
 
 
