@@ -22,7 +22,7 @@ from helpers.notebooks.session import Session, preset_for, with_settings
 from helpers.papers import shared
 from helpers.papers.your_domains import comparison, coverage, tables
 from helpers.presets.load import load_preset
-from helpers.records import Record
+from helpers.records import Record, Score
 from helpers.training import Training
 
 ENSEMBLE, DISTILLED, COMBINED = (comparison.METHODS[word].row for word in ("Ensemble", "A2D", "IMM+A2D"))
@@ -160,6 +160,20 @@ def test_the_combined_reader_is_taught_by_each_domains_own_reader_of_imm(trained
     steps = {score.method: score.value for score in cost.scores if score.metric == tables.STEPS}
     assert steps["Single"] <= steps["Mix"] < steps[ENSEMBLE] < steps[DISTILLED]
     assert steps["IMM"] < steps[COMBINED] and comparison.BEST not in steps
+
+
+def test_each_seed_costs_its_own_steps(trained):
+    models, record = trained
+
+    class TwoSeeds(list):
+        by_row, preset = {"IMM": {0: {}, 1: {}}}, models.preset
+
+        def trainings(self, row, seed):  # the second seed stopped a round earlier
+            return [SimpleNamespace(result=lambda: {"steps": 20})] * (3 - seed)
+
+    scores = [Score(method="IMM", column="x", seed=seed, value=80.0, metric="F1") for seed in (0, 1)]
+    parts = tables.cost(TwoSeeds(), record.model_copy(update={"scores": scores}))
+    assert [score.value for score in parts["scores"] if score.metric == tables.STEPS] == [60, 40]
 
 
 def test_the_best_on_validation_is_no_ensemble_and_has_a_row_of_its_own(trained, monkeypatch):

@@ -251,6 +251,10 @@ def test_trained_readers_learn_from_stored_logits(results):
     assert all(min(abs(weight - value) for value in weights) < 1e-6 for weight in batch["weight"].tolist())
     costs = shared.tabulate_costs(models)
     assert costs.loc["Single", "trainings"] == 3 and costs.loc["IMM", "trainings"] == 9
+    untaught = {algorithm.UNTAUGHT: preset.imm.model_copy(update=algorithm.VARIANTS[algorithm.UNTAUGHT])}
+    alone, _ = run(algorithm.train_methods(preset, 1, (), untaught), preset.engine)
+    needed = alone.trainings(algorithm.UNTAUGHT, 0)  # the readers that new ones have to beat are needed, too
+    assert {reader.label.split(",")[0] for reader in needed} >= {"Single"} and len(needed) == 9
     needed = trainings_of(theta)
     assert {reader.label.split(",")[0] for reader in needed} == {"Single", "IMM phi", "IMM theta"}
     table = run(shared.tabulate_gold_probabilities(models, "Single"), preset.engine)

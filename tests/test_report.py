@@ -533,7 +533,5 @@ def test_other_papers_have_the_limits_that_documents_name(monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
     stored = next(record for record in records.read_all("study", "mtdnn") if record.artefact == "mtdnn/table2")
     assert stats.estimate(stored, [(1, "QA", ["NoAns"])]).low > 95
-    gains = [stats.estimate(stored, [(1, "QA+MCC+SC", [c]), (-1, "QA", [c])]).mean for c in ("HasAns", "NoAns")]
-    assert gains[0] < gains[1]
-    caveat = "Questions without answers are too easy; others gain no more."
-    assert papers.find_paper("15_mtdnn_main")[0].caveat == caveat
+    # Of the questions with an answer 71 % have one step. With these right and the others at chance, a third, it is 81.
+    assert all(78 < stats.estimate(stored, [(1, row, ["HasAns"])]).mean < 81 for row in stored.rows)

@@ -293,7 +293,8 @@ def train_methods(
         for row, readers in values[seed].items():
             models.add(row, seed, readers)
     for (row, seed), history in histories.items():
-        models.add(row, seed, history.theta[-1], [new for readers in history.new for new in readers.values()])
+        tried = [history.theta[0], *history.new]
+        models.add(row, seed, history.theta[-1], [reader for readers in tried for reader in readers.values()])
     return models, histories
 
 

@@ -233,10 +233,12 @@ STEPS = "optimiser steps of all trainings of a method"
 
 
 def cost(models: Models, table: Record) -> dict:
-    """Make parts of a record: F1 of `table`'s methods against the steps that a seed of them takes, with teachers."""
-    steps, scores = shared.tabulate_costs(models)["steps in all"], []
-    for score in [score for score in table.scores if score.metric == "F1" and score.method in steps.index]:
-        scores += [score, score.model_copy(update={"metric": STEPS, "value": float(steps[score.method])})]
+    """Make parts of a record: F1 of `table`'s methods against the steps that each seed of them takes, with teachers."""
+    scores = []
+    for score in [score for score in table.scores if score.metric == "F1" and score.method in models.by_row]:
+        trainings = models.trainings(score.method, score.seed)
+        steps = float(sum(training.result()["steps"] for training in trainings))
+        scores += [score, score.model_copy(update={"metric": STEPS, "value": steps})]
     readers = {row: len(members) for row, _, _, members in models}
     passes = ", ".join(f"{row} {number}" for row, number in readers.items())
     notes = [f"readers that answer a question: {passes}", *table.notes]
