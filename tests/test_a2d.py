@@ -277,7 +277,7 @@ def test_keys_follow_what_a_training_depends_on(tmp_path):
         return algorithm.members_of(student)[0].key, outputs_of(student).key, student.key
 
     member, stored, student = keys()
-    for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_answers": 2}):
+    for changes in ({"a2d.temperature": 3.0}, {"a2d.members": 3}, {"a2d.top_k": 2}):
         other = keys(**changes)
         assert other[0] == member and other[1] != stored and other[2] != student
     assert keys(**{"a2d.answer_weight": 0.5})[:2] == (member, stored)  # concerns the student alone

@@ -309,7 +309,7 @@ class A2dSettings(Settings):
     temperature: PositiveFloat = 2.0  # tau; its square weighs L_KD
     answer_weight: NonNegativeFloat = 0.3  # gamma, the weight of the answer loss L_ANS
     attention_weight: NonNegativeFloat = 0.1  # delta, the weight of the attention loss L_ATT
-    top_answers: PositiveInt = 4  # best answers of a member, in whole words, among which is the confusing one
+    top_k: PositiveInt = 4  # best answers of a member, in whole words, among which is the confusing one
     lengths: list[PositiveFloat] = Field([])  # of a curve, ours: trainings, as multiples of the steps of the tables'
     member_counts: list[PositiveInt] = Field([])  # of a curve, ours
     temperatures: list[PositiveFloat] = Field([])  # of a curve, ours
