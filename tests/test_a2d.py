@@ -141,6 +141,12 @@ def test_a_piece_of_the_answers_word_confuses_nobody():
     assert positions.tolist() == [list(other)] and confidence == [pytest.approx(0.2 * 0.4)]
 
 
+def test_a_span_is_extended_to_whole_words_where_spaces_are_set():
+    assert ensemble.extend_to_words("in Amberton.", (5, 7)) == (3, 11)
+    assert ensemble.extend_to_words("Amberton met", (0, 8)) == (0, 8)
+    assert ensemble.extend_to_words("他在北京工作", (2, 4)) == (2, 4)
+
+
 def test_every_window_has_its_own_and_one_without_the_answer_has_none():
     windows = windows_for("delta", max_length=7, stride=2)  # ada met bela, and bela in delta
     assert windows.passage_len_W.tolist() == [3, 3] and windows.labels["start"].tolist() == [0, 5]

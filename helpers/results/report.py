@@ -177,7 +177,8 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         elif verdict.p is not None and word != TOO_FEW_SEEDS:
             row["p"] = state_p(verdict.p)
         if verdict.p_size is not None:
-            row["verdict"] += f" (size: p {state_p(verdict.p_size)})".replace("p 0", "p = 0")
+            p = state_p(verdict.p_size)
+            row["verdict"] += f" (size: p {p if p.startswith('<') else f'= {p}'})"
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}

@@ -1,6 +1,5 @@
 """The outputs of an ensemble of readers on its training windows, stored once for all students (Hu et al. 2018)."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -99,5 +98,8 @@ def extend_to_words(text: str, span: tuple[int, int]) -> tuple[int, int]:
     if metrics.is_unspaced(text):
         return span
     begin, end = span
-    before, after = re.search(r"\w*$", text[:begin]), re.match(r"\w*", text[end:])
-    return before.start(), end + after.end()
+    while begin and text[begin - 1].isalnum():
+        begin -= 1
+    while end < len(text) and text[end].isalnum():
+        end += 1
+    return begin, end
