@@ -34,7 +34,7 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points, in the miniature world unless marked; exact match (EM) where known to fall. **Bold**: supported. "
+    "F1 or points, in the miniature world unless marked; exact match (EM) where it falls. **Bold**: supported. "
     "Steps: of training, in `study`."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
@@ -350,12 +350,13 @@ def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) 
 
 
 def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
-    """Find the plain differences that the row of an `Advice` names in records of some exhibits."""
+    """Find the plain differences that the row of an `Advice` names in records of some exhibits, none outdated."""
     return [
         (record, verdict)
         for record, verdicts in judged
         for verdict in (verdicts if record.artefact in exhibits else ())
         if not (claim := verdict.claim).than and (claim.above, claim.below, *claim.columns)[: len(row)] == tuple(row)
+        if verdict.outcome != stats.OUTDATED
     ]
 
 
@@ -393,8 +394,6 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
     rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}  # gains and costs by situation and method
     for each in list_advised(findings, papers, advice):
-        if not each.cost:
-            continue
         page = pages[(each.miniature + each.public)[0][0].paper_key]
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
         gains += [f"over {each.below}: {mark_gain(*pair)}" for pair in each.miniature]
@@ -403,14 +402,14 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
             f"`{record.preset}`{f', over {each.below}' * (not each.miniature)}: {mark_gain(record, verdict)}"
             for record, verdict in each.public
         ]
-        costs.append(each.cost)
-    if not rows:
-        return ""
+        costs += [each.cost] if each.cost else []
     lines = []
-    for situation, train in rows:
+    for situation, train in [row for row, (_, costs) in rows.items() if costs]:
         gains, costs = rows[situation, train]
         is_first = situation not in {other for other, *_ in lines}
         lines.append([situation, f"**{situation}**: " * is_first + train, "<br>".join(gains), " / ".join({*costs})])
+    if not lines:
+        return ""
     table = pd.DataFrame([line[1:] for line in lines], columns=["train", "gain", COST])
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
