@@ -325,7 +325,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature", "lab"))
-    count = "3 tested claims with a number in `study`: 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
+    count = "3 claims with a number in `study`: 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
     summary = "Main claims in the miniature world: IMM **supported**; A2D **not supported**."
     summary += f"\n\n{findings.PICTURE}\n\n| claim, reported gain | miniature world | public corpora |"
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
@@ -337,7 +337,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert imm.endswith("| **supported, smaller**, +5.0 ± 1.2 | **too few seeds**, +5.0 (lab) |")
     assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | not run |")
     assert f"*not supported*: significantly below the paper's gain.\n- {findings.OF_UNTESTED}\n" in after
-    assert f"{findings.OF_UNTESTED}\n- {findings.OF_LAB}\n- {count}\n" in after
+    assert f"{findings.OF_UNTESTED}\n- {count}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
     row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **too few seeds**: +5.0 |"
@@ -478,8 +478,9 @@ def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
     assert [verdict.outcome for verdict in verdicts] == [stats.OUTDATED, stats.UNDECIDED]
     assert report.describe_verdict(record, verdicts[0]).startswith("Outdated, as its loss was wrong: ")
     headlines = [(card("imm"), {findings.MINIATURE: [(record, verdicts[0])]})]
-    assert findings.explain_outdated(headlines) == ["*Outdated*, to run again: its loss was wrong."]
-    assert findings.count_claims({findings.MINIATURE: {"imm": [judged]}}, [card("imm")]).startswith("0 tested claims")
+    assert findings.explain_outdated(headlines) == ["*Outdated*: not yet run again; its loss was wrong."]
+    count = findings.count_claims({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
+    assert count == "1 claims with a number in `study`: 1 outdated."
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):
@@ -526,7 +527,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "In `study` FT, too, gains less than half of the paper's."
+    assert IMM.caveat == "Fine-tuning from other domains gains less than half, too."
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):

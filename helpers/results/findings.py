@@ -45,7 +45,7 @@ OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
     NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
     stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
     stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
-    stats.OUTDATED: {"color": figures.SOFT, "marker": "D", "fillstyle": "none"},
+    stats.OUTDATED: {"color": figures.SOFT, "marker": "v", "fillstyle": "none"},
     stats.FAILED: {"color": figures.SOFT, "marker": "o"},
 }
 NO_BREAK = "\N{NO-BREAK SPACE}"
@@ -82,13 +82,9 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
         return []
     headlines = rank_headlines(findings, papers)
     untested = f"{OF_UNTESTED} {state_otherwise(findings, papers)}".rstrip()
-    words = [
-        explain_verdicts(headlines),
-        untested,
-        *explain_outdated(headlines),
-        OF_LAB,
-        count_claims(findings, papers),
-    ]
+    words = [explain_verdicts(headlines), untested, *explain_outdated(headlines)]
+    public = [verdict.outcome for _, by_world in headlines for _, verdict in by_world[PUBLIC]]
+    words += [OF_LAB] * (not {*public}.isdisjoint(SUCCESSES)) + [count_claims(findings, papers)]
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), "\n".join(f"- {each}" for each in words)]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
@@ -193,7 +189,7 @@ def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*, to run again: {reason}." for reason in reasons]
+    return [f"*{stats.OUTDATED.capitalize()}*: not yet run again; {reason}." for reason in reasons]
 
 
 def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
@@ -210,7 +206,7 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
     names = [name for name, outcome in pairs if outcome == stats.REFUTED]
     words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
     texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
-    return f"Otherwise: {', '.join(texts)}." if texts else ""
+    return f"If judged: {', '.join(texts)}." if texts else ""
 
 
 def state_reported(record: Record, verdict: Verdict, pairs: Pairs) -> str:
@@ -229,14 +225,16 @@ def state_conclusion(headlines: Headlines) -> str:
             reader = f" with {verdict.claim.below}" * (len(readers) > 1)
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
     texts = [f"{', '.join(names)} **{outcome}**" for outcome, names in methods.items() if names]
-    return f"Main claims in the {MINIATURE}: {'; '.join(texts)}."
+    outcomes = {verdict.outcome for _, by_world in headlines for _, verdict in by_world[PUBLIC]}
+    public = f" On {PUBLIC} no verdict stands." if outcomes and outcomes <= {*NOT_JUDGED} else ""
+    return f"Main claims in the {MINIATURE}: {'; '.join(texts)}.{public}"
 
 
 def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
-    """Count the verdicts on the claims with a number that the miniature world tests."""
+    """Count the verdicts on the claims with a number in the miniature world."""
     by_paper = findings[MINIATURE]
     pairs = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
-    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None and v.outcome not in NOT_JUDGED]
+    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None]
     tested = [outcome for _, outcome in pairs]
     counts = Counter(map(shorten_outcome, tested))
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common()
@@ -245,7 +243,7 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
     words[NOT_SUPPORTED] += f" ({len(refuted)} refuted: {', '.join(sorted({*refuted}))})" * bool(refuted)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
-    return f"{len(tested)} tested claims with a number in `study`: {numbers}."
+    return f"{len(tested)} claims with a number in `study`: {numbers}."
 
 
 def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
@@ -480,9 +478,8 @@ def fold(title: str, pairs: Pairs, paper: Any) -> list[str]:
 def state_reasons(pairs: Pairs) -> list[str]:
     """Return a line of Markdown for each reason why claims are not tested, with their presets and tables."""
     places: dict[str, dict[str, None]] = {}
-    for record, _ in pairs:
+    for record, _ in [pair for pair in pairs if pair[1].outcome == stats.UNTESTED]:
         places.setdefault(record.untested, {})[f"{record.preset}, {report.table_of(record)}"] = None
-    places.pop("", None)
     return [f"\n*{stats.UNTESTED.capitalize()}* ({'; '.join(names)}): {reason}." for reason, names in places.items()]
 
 
@@ -502,6 +499,7 @@ def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
     texts = [
         f"{record.preset}, {report.table_of(record)}: {report.name_outcome(verdict)}"
         for record, verdict in judge_untested(paper, judged)
+        if verdict.outcome not in NOT_JUDGED
     ]
     return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
 
