@@ -117,15 +117,15 @@ def probabilities(windows, *sides):
 SPREAD = {"ada": 0.1, "bela": 0.6, "delta": 0.3}, {"bela": 0.6, "delta": 0.4}
 
 
-def confusing(windows, *sides, top_answers=4):
-    found = ensemble.confusing_answers(small(), windows, probabilities(windows, *sides), top_answers)
+def confusing(windows, *sides, top_k=4):
+    found = ensemble.confusing_answers(small(), windows, probabilities(windows, *sides), top_k)
     return [values.tolist() for values in found]
 
 
 def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
     windows = windows_for("bela")
-    assert confusing(windows, SPREAD, top_answers=3) == [[[7, 7]], [pytest.approx(0.3 * 0.4)]]  # delta, third
-    assert confusing(windows, SPREAD, top_answers=2) == [[[0, 0]], [0]]
+    assert confusing(windows, SPREAD, top_k=3) == [[[7, 7]], [pytest.approx(0.3 * 0.4)]]  # delta, third
+    assert confusing(windows, SPREAD, top_k=2) == [[[0, 0]], [0]]
 
 
 def test_a_piece_of_the_answers_word_confuses_nobody():
@@ -137,7 +137,7 @@ def test_a_piece_of_the_answers_word_confuses_nobody():
     sides = np.zeros((2, windows.lengths_W.sum()), np.float32)
     sides[:, last] = sides[0, first] = sides[1, other[1]] = 0.4  # a piece of Amberton is surer than Tamar
     sides[0, other[0]] = 0.2
-    positions, confidence = ensemble.confusing_answers(small(), windows, sides, top_answers=3)
+    positions, confidence = ensemble.confusing_answers(small(), windows, sides, top_k=3)
     assert positions.tolist() == [list(other)] and confidence == [pytest.approx(0.2 * 0.4)]
 
 
@@ -166,7 +166,7 @@ def outputs(monkeypatch, windows, temperature, *members):
 
     monkeypatch.setattr(ensemble, "predict", read)
     number = len(members)
-    return ensemble.join_outputs(small(), range(number), windows, number, temperature, top_answers=4)
+    return ensemble.join_outputs(small(), range(number), windows, number, temperature, top_k=4)
 
 
 def test_an_ensemble_knows_the_means_and_the_surest_confusing_answer(monkeypatch):

@@ -83,8 +83,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     headlines = rank_headlines(findings, papers)
     untested = f"{OF_UNTESTED} {state_otherwise(findings, papers)}".rstrip()
     words = [explain_verdicts(headlines), untested, *explain_outdated(headlines)]
-    public = [verdict.outcome for _, by_world in headlines for _, verdict in by_world[PUBLIC]]
-    words += [OF_LAB] * (not {*public}.isdisjoint(SUCCESSES)) + [count_claims(findings, papers)]
+    words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
+    words.append(count_claims(findings, papers))
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), "\n".join(f"- {each}" for each in words)]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
@@ -106,6 +106,12 @@ def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
                 by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
+
+
+def list_outcomes(headlines: Headlines, world: str = "") -> set[str]:
+    """List which verdicts there are on main claims in a world, or in all."""
+    parts = [by_world[world] if world else chain.from_iterable(by_world.values()) for _, by_world in headlines]
+    return {verdict.outcome for _, verdict in chain.from_iterable(parts)}
 
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
@@ -130,8 +136,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", color=figures.GRID)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
-        pairs = chain.from_iterable(of_world for _, by_world in headlines for of_world in by_world.values())
-        shown = {shorten_outcome(verdict.outcome) for _, verdict in pairs}
+        shown = set(map(shorten_outcome, list_outcomes(headlines)))
         handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items() if word in shown]
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
@@ -178,8 +183,7 @@ def state_main(headlines: Headlines) -> str:
 
 def explain_verdicts(headlines: Headlines) -> str:
     """Explain the verdicts on main claims. All that are not supported may be below half of the papers' numbers."""
-    outcomes = [v.outcome for _, by_world in headlines for _, v in chain.from_iterable(by_world.values())]
-    missed = {outcome for outcome in outcomes if shorten_outcome(outcome) == NOT_SUPPORTED}
+    missed = {outcome for outcome in list_outcomes(headlines) if shorten_outcome(outcome) == NOT_SUPPORTED}
     size = " half of" * (missed == {stats.LESS_THAN_HALF})
     text = "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
     return f"{text}*{NOT_SUPPORTED}*: significantly below{size} the paper's gain."
@@ -201,7 +205,6 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
             paper, [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         )
     ]
-    pairs = [(name, outcome) for name, outcome in pairs if outcome not in NOT_JUDGED]
     counts = Counter(outcome if outcome == stats.REFUTED else shorten_outcome(outcome) for _, outcome in pairs)
     names = [name for name, outcome in pairs if outcome == stats.REFUTED]
     words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
@@ -225,7 +228,7 @@ def state_conclusion(headlines: Headlines) -> str:
             reader = f" with {verdict.claim.below}" * (len(readers) > 1)
             methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
     texts = [f"{', '.join(names)} **{outcome}**" for outcome, names in methods.items() if names]
-    outcomes = {verdict.outcome for _, by_world in headlines for _, verdict in by_world[PUBLIC]}
+    outcomes = list_outcomes(headlines, PUBLIC)
     public = f" On {PUBLIC} no verdict stands." if outcomes and outcomes <= {*NOT_JUDGED} else ""
     return f"Main claims in the {MINIATURE}: {'; '.join(texts)}.{public}"
 
@@ -384,7 +387,7 @@ def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
 
 def state_half(gain: stats.Estimate) -> str:
     """Return a difference with half of its interval."""
-    return f"{gain.mean:+z.1f} ± {(gain.high - gain.low) / 2:.1f}"
+    return f"{gain.mean:+z.1f} ± {gain.half:.1f}"
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
@@ -401,14 +404,15 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
             for record, verdict in each.public
         ]
         costs += [each.cost] if each.cost else []
-    lines = []
-    for situation, train in [row for row, (_, costs) in rows.items() if costs]:
-        gains, costs = rows[situation, train]
-        is_first = situation not in {other for other, *_ in lines}
-        lines.append([situation, f"**{situation}**: " * is_first + train, "<br>".join(gains), " / ".join({*costs})])
+    lines, last = [], ""
+    for (situation, train), (gains, costs) in rows.items():
+        if costs:
+            head = f"**{situation}**: " * (situation != last)
+            lines.append([head + train, "<br>".join(gains), " / ".join(dict.fromkeys(costs))])
+            last = situation
     if not lines:
         return ""
-    table = pd.DataFrame([line[1:] for line in lines], columns=["train", "gain", COST])
+    table = pd.DataFrame(lines, columns=["train", "gain", COST])
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
 
@@ -484,13 +488,14 @@ def state_reasons(pairs: Pairs) -> list[str]:
 
 
 def judge_untested(paper: Any, judged: Sequence[Judged]) -> Pairs:
-    """Judge a paper's main claims where they are not tested, as if they were."""
+    """Judge a paper's main claims where they are not tested, as if they were; none that is outdated."""
     pairs: Pairs = []
     for preset in dict.fromkeys(record.preset for record, _ in judged):
         of_preset = [record.model_copy(update={"untested": ""}) for record, _ in judged if record.preset == preset]
         untested = {record.artefact for record, _ in judged if record.preset == preset and record.untested}
         verdicts = report.main_verdicts(paper, report.judge_records(of_preset))
-        pairs += [(r, verdict) for r, verdict in verdicts if r.artefact in untested and verdict.claim.primary]
+        main = [(r, verdict) for r, verdict in verdicts if r.artefact in untested and verdict.claim.primary]
+        pairs += [pair for pair in main if pair[1].outcome != stats.OUTDATED]
     return pairs
 
 
@@ -499,7 +504,6 @@ def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
     texts = [
         f"{record.preset}, {report.table_of(record)}: {report.name_outcome(verdict)}"
         for record, verdict in judge_untested(paper, judged)
-        if verdict.outcome not in NOT_JUDGED
     ]
     return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
 

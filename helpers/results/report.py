@@ -227,8 +227,8 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
         for row in rows:
             subtracted = [(-sign, baseline, columns)] if baseline else []
             if each := stats.estimate(record, [(sign, row, columns), *subtracted]):
-                ends = f" ± {(each.high - each.low) / 2:{form}}"
-                if baseline:  # whose ends tell on which side of 0 they are
+                ends = f" ± {each.half:{form}}"
+                if baseline:  # as the ends of a difference tell on which side of 0 they are
                     ends = f" ({state_end(each.low, form)} to {state_end(each.high, form)})"
                 ours.setdefault(name, {})[row] = f"{each.mean:{form}}{ends if each.low < each.high else ''}"
                 estimates.append(each)
@@ -248,7 +248,7 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
     unit = figures.name_difference(figures.readable(baseline), sign, record.unit) if baseline else record.unit
-    frame.attrs["caption"] = f"{unit} ({'± ' * (not baseline and over.startswith('95'))}{over})"
+    frame.attrs["caption"] = f"{unit} ({'± ' * (not baseline and any(each.over for each in estimates))}{over})"
     return frame
 
 

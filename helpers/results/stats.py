@@ -36,6 +36,11 @@ class Estimate(NamedTuple):
     high: float
     over: str  # what the interval is over, such as "10 seeds"; empty where there is none
 
+    @property
+    def half(self) -> float:
+        """Half of the interval."""
+        return (self.high - self.low) / 2
+
 
 class Verdict(NamedTuple):
     """The outcome of a claim's test."""

@@ -1,9 +1,9 @@
 """The miniature world: passages that state facts about invented people, companies and towns, and questions about them.
 
 Everything follows from one seed and the words of world.toml. Five domains share all relations, and differ in size, in
-wording and in the relations that they often ask about. Every question has at least two wrong answers of the right type
-(of the domain with unanswerable ones, most have one).
-A smaller part of a domain begins a larger one. Half of all names, chosen by checksum, are used for pretraining alone.
+wording and in the relations that they often ask about. Every question has two wrong answers of the right type or more,
+but for the domain with unanswerable ones, where most have one. A smaller part of a domain begins a larger one. Half of
+all names, chosen by checksum, are used for pretraining alone.
 """
 
 import json

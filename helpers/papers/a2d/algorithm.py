@@ -85,7 +85,7 @@ def kind_of(reader: Training) -> Kind:
 def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], domains: Iterable[str] = ()) -> Outputs:
     """Return the outputs of an ensemble on the training windows of some domains, or of those it was trained on."""
     names = domains or members[0].data.names
-    settings = {"temperature": preset.a2d.temperature, "top_answers": preset.a2d.top_k}
+    settings = {"temperature": preset.a2d.temperature, "top_k": preset.a2d.top_k}
     return Outputs(
         preset=preset,
         label=label,
