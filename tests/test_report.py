@@ -326,16 +326,17 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature", "lab"))
     count = "3 claims with a number in `study`: 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
-    summary = "Main claims in the miniature world: IMM **supported**; A2D **not supported**."
-    summary += f"\n\n{findings.PICTURE}\n\n| claim, reported gain | miniature world | public corpora |"
+    summary = "Main claims in the miniature world: 1 supported, 1 not supported."
+    summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     after = after.replace(findings.NO_BREAK, " ")
-    imm, a2d = (line for line in after.splitlines() if line.startswith("| **["))  # successes first
-    assert "**[IMM](results/README.md#imm)** ([Liu 2020](" in imm
-    assert f"](results/mini/notebooks/02_imm_main.ipynb), +9.5<br>*{IMM.caveat}* |" in imm
-    assert imm.endswith("| **supported, smaller**, +5.0 ± 1.2 | **too few seeds**, +5.0 (lab) |")
-    assert a2d.endswith("| **refuted**, -5.0 ± 1.2 | not run |")
+    imm, a2d = (line for line in after.splitlines() if line.startswith("- **["))  # successes first
+    assert "](results/mini/notebooks/02_imm_main.ipynb) ([Liu et al. 2020](" in imm
+    ours = "+5.0 ± 1.2 (paper: +9.5); +5.0 (lab, paper: +9.5, undecided)"
+    assert imm.endswith(f"): {ours}. *{IMM.caveat}*")
+    assert a2d.startswith("- **[A2D](results/README.md#a2d): not supported.** [")
+    assert a2d.endswith(f"): -5.0 ± 1.2 (paper: -9.5). *{A2D.caveat}*")
     assert f"*not supported*: significantly below the paper's gain.\n- {findings.OF_UNTESTED}\n" in after
     assert f"{findings.OF_UNTESTED}\n- {count}\n" in after
     overview = written[1].read_text()
@@ -365,15 +366,12 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     (judged,) = report.judge_records([claimed(claims=[of_table, *numbers, other, control])])
     paper = SimpleNamespace(key="imm", headlines=("table1",), limits=(), method="IMM", name="Liu", reference="")
     paper.claim, paper.caveat, paper.notebooks = "Readers win", "", [SimpleNamespace(name="02", plans=("table1",))]
-    ((_, by_world),) = headlines = findings.rank_headlines({"world": {"imm": [judged]}}, [paper])
-    pairs = by_world["world"]
+    worlds = {findings.MINIATURE: {"imm": [judged]}, findings.PUBLIC: {"imm": []}}
+    ((_, by_world),) = headlines = findings.rank_headlines(worlds, [paper])
+    pairs = by_world[findings.MINIATURE]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    smaller, supported = (f"**{word}**, +5.0 ± 1.2" for word in ("supported, smaller", "supported"))
-    smaller, supported = f"{smaller} (against +9.5)", f"{supported} (against +4)"
-    assert findings.state_world(pairs, pairs) == [smaller, supported]
-    assert ", +9.5, +4 (text), +9 (text) |" in findings.state_main(headlines)
-    other_table = (judged[0].model_copy(update={"artefact": "imm/table2", "title": "IMM, Table 2: t"}), pairs[0][1])
-    assert findings.state_reported(*pairs[0], [*pairs, other_table]) == "Table 1: +9.5"
+    gains = "+5.0 ± 1.2 (paper: +9.5, in its text +9); +5.0 ± 1.2 (paper: +4, in its text +9)"
+    assert findings.state_main(headlines).endswith(f" (Liu): {gains}.")
 
 
 def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
@@ -383,7 +381,7 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
     assert f">{stats.FAILED}<" in picture and f">{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
-    assert conclusion == f"Main claims in the miniature world: IMM **{stats.FAILED}**."
+    assert conclusion == f"Main claims in the miniature world: 1 {stats.FAILED}."
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():

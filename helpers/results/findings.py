@@ -40,6 +40,7 @@ ADVICE_WORDS = (
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
+NOT_RUN = "not run"
 OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
     stats.SUPPORTED: {"color": figures.INK, "marker": "o"},
     NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
@@ -85,7 +86,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     words = [explain_verdicts(headlines), untested, *explain_outdated(headlines)]
     words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
     words.append(count_claims(findings, papers))
-    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), "\n".join(f"- {each}" for each in words)]
+    explained = "\n".join(["What the words mean, and all claims:\n", *(f"- {each}" for each in words)])
+    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), explained]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
@@ -161,24 +163,36 @@ def shorten_outcome(outcome: str) -> str:
 
 
 def state_main(headlines: Headlines) -> str:
-    """Return a Markdown table: each paper's main claim with its number, and our verdicts in each world."""
-    lines = [f"| claim, reported gain | {' | '.join(WORLDS)} |", f"|{'---|' * (1 + len(WORLDS))}"]
-    for paper, by_world in headlines:
-        pairs = list(chain.from_iterable(by_world.values()))
-        notebook = next(card.name for card in paper.notebooks if card.plans)
-        claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
-        reported = [state_reported(*pair, pairs) for pair in pairs if pair[1].claim.printed is None]
-        others = {value for pair in pairs for value in list_other_printed(*pair)}
-        reported += [f"{value:+.{report.decimals_of([value])}f} (text)" for value in sorted(others)]
-        authors = paper.name.replace(" et al.", "")
-        if paper.reference:
-            authors = f"[{authors}]({paper.reference})"
-        method = f"**[{paper.method}](results/README.md#{paper.method.lower()})** ({authors})"
-        first = ", ".join(filter(None, dict.fromkeys([f"{method}: {claim}", *reported])))
-        cells = ["<br>".join(filter(None, (first, paper.caveat and f"*{paper.caveat}*")))]
-        cells += ["<br>".join(state_world(of_world, pairs)) or "not run" for of_world in by_world.values()]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return a Markdown list: our verdict on each paper's main claim, our differences, and the paper's."""
+    return "\n".join(f"- {state_paper(*headline)}" for headline in headlines)
+
+
+def state_paper(paper: Any, by_world: dict[str, Pairs]) -> str:
+    """State the verdict on a paper's main claim in the miniature world, our differences there, and what limits them.
+
+    Of public corpora, name what has a verdict.
+    """
+    first = by_world[MINIATURE][:1] or by_world[PUBLIC][:1]
+    outcome = shorten_outcome(first[0][1].outcome) if by_world[MINIATURE] else NOT_RUN
+    notebook = next(card.name for card in paper.notebooks if card.plans)
+    claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
+    source = f"[{paper.name}]({paper.reference})" if paper.reference else paper.name
+    pairs = by_world[MINIATURE] + [pair for pair in by_world[PUBLIC] if pair[1].outcome not in NOT_JUDGED]
+    gains = "; ".join(state_difference(*pair, pairs, outcome) for pair in pairs)
+    method = f"**[{paper.method}](results/README.md#{paper.method.lower()}): {outcome}.**"
+    return f"{method} {claim} ({source}){f': {gains}' * bool(gains)}.{f' *{paper.caveat}*' * bool(paper.caveat)}"
+
+
+def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: str) -> str:
+    """State our difference for a main claim, what tells it from others, the paper's, and a verdict that is another."""
+    _, printed, difference = report.state_verdict(record, verdict, short=True)
+    others = [f"{value:+.{report.decimals_of([value])}f}" for value in list_other_printed(record, verdict, pairs)]
+    printed = ", in its text ".join([printed, *others])
+    remarks = [place_apart(record, verdict, pairs, pairs), f"paper: {printed}" * bool(printed)]
+    ours = shorten_outcome(verdict.outcome)
+    remarks.append(ours * (ours != outcome))
+    remarks = ", ".join(filter(None, remarks))
+    return drop_unit(difference) + f" ({remarks})" * bool(remarks)
 
 
 def explain_verdicts(headlines: Headlines) -> str:
@@ -212,25 +226,17 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
     return f"If judged: {', '.join(texts)}." if texts else ""
 
 
-def state_reported(record: Record, verdict: Verdict, pairs: Pairs) -> str:
-    """Return the paper's number for a main claim, with its table where there are several; "" without a number."""
-    number = report.state_verdict(record, verdict)[1].partition(" ")[0]
-    is_one = len({record.artefact for record, _ in pairs}) == 1
-    return number if is_one or not number else f"{report.table_of(record)}: {number}"
-
-
 def state_conclusion(headlines: Headlines) -> str:
-    """Say of which papers the miniature world supports the main claim."""
-    methods: dict[str, list[str]] = {outcome: [] for outcome in OUTCOME_MARKS}
-    for paper, by_world in headlines:
-        for record, verdict in by_world[MINIATURE][:1]:
-            readers = {other.claim.below for same, other in by_world[MINIATURE] if same.artefact == record.artefact}
-            reader = f" with {verdict.claim.below}" * (len(readers) > 1)
-            methods[shorten_outcome(verdict.outcome)].append(paper.method + reader)
-    texts = [f"{', '.join(names)} **{outcome}**" for outcome, names in methods.items() if names]
-    outcomes = list_outcomes(headlines, PUBLIC)
-    public = f" On {PUBLIC} no verdict stands." if outcomes and outcomes <= {*NOT_JUDGED} else ""
-    return f"Main claims in the {MINIATURE}: {'; '.join(texts)}.{public}"
+    """Count the verdicts on the papers' main claims in the miniature world, and say why public corpora have none."""
+    outcomes = [shorten_outcome(by_world[MINIATURE][0][1].outcome) for _, by_world in headlines if by_world[MINIATURE]]
+    counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOME_MARKS if outcome in outcomes]
+    text = f"Main claims in the {MINIATURE}: {', '.join(counts)}."
+    public = list_outcomes(headlines, PUBLIC)
+    if not public or not public <= {*NOT_JUDGED}:
+        return text
+    reasons = [outcome for outcome in OUTCOME_MARKS if outcome in public]
+    reasons += [NOT_RUN] * (not all(by_world[PUBLIC] for _, by_world in headlines))
+    return f"{text} On {PUBLIC} no verdict stands: {', '.join(reasons)}."
 
 
 def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
@@ -249,26 +255,11 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     return f"{len(tested)} claims with a number in `study`: {numbers}."
 
 
-def list_other_printed(record: Record, verdict: Verdict) -> list[float]:
-    """List what the paper prints elsewhere, as in its text, for the difference that a verdict is about."""
+def list_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[float]:
+    """List what the paper prints elsewhere, as in its text, for a verdict's difference, and no verdict is against."""
+    shown = {other.printed for same, other in pairs if same is record}
     numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
-    return [claim.printed for claim in numbered if report.are_alike(claim, verdict.claim)]
-
-
-def state_world(of_world: Pairs, of_all: Pairs) -> list[str]:
-    """Return a text per verdict of a world: the verdict, our difference, and what tells it from others."""
-    texts = []
-    for record, verdict in of_world:
-        places = [place_apart(record, verdict, of_world, of_all)]
-        is_told = verdict.claim.below in places[0].split(", ")  # that it is another reader than the paper's
-        if verdict.claim.printed_for and not report.reason_of(record, verdict) and not is_told:
-            places.append(f"paper: {verdict.claim.printed_for}")
-        place = ", ".join(filter(None, places))
-        outcome, gain = brief(record, verdict)
-        if shorten_outcome(verdict.outcome) == NOT_SUPPORTED != verdict.outcome != stats.REFUTED:
-            outcome = f"**{NOT_SUPPORTED}**"  # words below the table say below what
-        texts.append(f"{outcome}, {gain}" + f" ({place})" * bool(place))
-    return texts
+    return [c.printed for c in numbered if report.are_alike(c, verdict.claim) and c.printed not in shown]
 
 
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
@@ -282,9 +273,6 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [report.table_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    alike = [one for same, one in of_world if same is record and report.are_alike(one.claim, verdict.claim)]
-    reported = report.state_verdict(record, verdict)[1]
-    names += [f"against {reported}"] if reported and len(alike) > 1 else []
     return ", ".join(filter(None, names))
 
 
