@@ -30,7 +30,7 @@ STORIES, STORIES_SIZE = "stories", 500  # the domain with free answers, and its 
 UNANSWERABLE = "-unanswerable"  # ends the name of a domain in which some questions have no answer (SQuAD 2.0)
 UNANSWERABLE_SHARE = 1 / 3  # of the questions of such a domain
 AGREEMENT = 0.75  # share of answers that follow their domain's convention, where it has some: annotators differ
-NAMED_SUBJECTS = 0.5  # share of unanswerable questions about a subject that the passage names, where there is one
+UNTOLD = 2  # facts that its passages leave out, to ask for
 BOTH_FREE = 0.25  # share of questions about stories without the short answer
 
 Rng = np.random.Generator
@@ -183,9 +183,9 @@ def make_questions(
     """Make up to ``number`` questions about a new passage: question, text, answers, span, facts, the fact that answers.
 
     An ``unanswerable`` share asks for a relation that the passage states of others alone, so that there is a plausible
-    wrong answer (Rajpurkar et al. 2018, section 2). With ``conventions`` passages write values in full, and the style
+    wrong answer (Rajpurkar et al. 2018, section 2); of a subject that it names, as long as facts are untold. With ``conventions`` passages write values in full, and the style
     decides which of most answers include that."""
-    text, facts, untold = make_passage(rng, style, untold=1 if unanswerable else 0, full=conventions)
+    text, facts, untold = make_passage(rng, style, untold=UNTOLD if unanswerable else 0, full=conventions)
     stated = [fact.relation.name for fact in facts]
     targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]
     if style.hops == 2:
@@ -196,9 +196,7 @@ def make_questions(
     for index in rng.permutation(len(targets))[:number]:
         subject, fact = targets[index]
         if unanswerable and rng.random() < unanswerable:
-            target = draw(rng, pools()[fact.relation.subject], names), fact.relation
-            if unsaid and rng.random() < NAMED_SUBJECTS:
-                target = unsaid.pop()
+            target = unsaid.pop() if unsaid else (draw(rng, pools()[fact.relation.subject], names), fact.relation)
             yield ask(rng, style, *target), text, (), None, facts, None
         else:
             question, full = ask(rng, style, subject, fact.relation), fact.relation.object in style.full
