@@ -525,7 +525,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Fine-tuning from other domains gains less than half, too."
+    assert IMM.caveat == "Fine-tuning from other domains, too, gains less than half."
 
 
 def test_other_papers_have_the_limits_that_documents_name(monkeypatch):

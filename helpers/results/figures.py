@@ -160,6 +160,12 @@ def color_methods(methods: Iterable[str]) -> dict[str, Any]:
     return {method: COLORS[places[method] if method in places else next(free)] for method in methods}
 
 
+def color_rows(record: Record, methods: Iterable[str]) -> dict[str, Any]:
+    """Return a colour per method of a record, grey where its rows are outdated."""
+    outdated = {score.method for score in record.scores if score.row in record.outdated_rows}
+    return {method: SOFT if method in outdated else color for method, color in color_methods(methods).items()}
+
+
 def intervals(estimates: Sequence[Estimate]) -> str:
     """Say what the dots of a figure show, such as "95 % interval over 5 or 10 seeds"."""
     if over := sorted({estimate.over for estimate in estimates if estimate.over}, key=lambda text: (len(text), text)):
@@ -237,7 +243,7 @@ def gains(record: Record) -> Picture:
         ax.axvline(0, color=SOFT, linewidth=0.8)
         for place, row in enumerate(below):
             if (title, row) in estimates:
-                dot(ax, place, estimates[title, row], ours)
+                dot(ax, place, estimates[title, row], SOFT if {row, below[row]} & {*record.outdated_rows} else ours)
             if (title, row) in printed:
                 ax.plot(printed[title, row], place, color=color, **HOLLOW)
         for place, (before, after) in enumerate(pairwise(below.values())):
@@ -257,7 +263,7 @@ def gains(record: Record) -> Picture:
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
     baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
     order = name_difference(baseline, sign, unit)
-    figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale})", fontsize=9)
+    figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale}{name_outdated(record)})", fontsize=9)
     if printed:
         handles = [Line2D([], [], color=ours, marker="o"), Line2D([], [], color=color, **HOLLOW)]
         names = [f"ours{', not tested' * bool(record.untested)}", f"the paper{note}"]
@@ -304,7 +310,7 @@ def bars(record: Record) -> Figure:
     rows = [row for row in record.rows if row != baseline]
     figure = Picture((0.14 * len(rows) + 0.08) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
-    for index, (row, color) in enumerate(color_methods(rows).items()):
+    for index, (row, color) in enumerate(color_rows(record, rows).items()):
         shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
         ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):
@@ -328,7 +334,12 @@ def bars(record: Record) -> Figure:
 
 def name_untested(record: Record) -> str:
     """Return what a figure in colours says of a record that tests nothing, "" of others."""
-    return f"; {stats.UNTESTED}" * bool(record.untested) + f"; partly {stats.OUTDATED}" * bool(record.outdated)
+    return f"; {stats.UNTESTED}" * bool(record.untested) + name_outdated(record)
+
+
+def name_outdated(record: Record) -> str:
+    """Return what a figure says of grey rows, "" where none is outdated."""
+    return f"; grey: {stats.OUTDATED}" * bool(record.outdated)
 
 
 def curves(record: Record) -> Picture:
@@ -345,7 +356,7 @@ def curves(record: Record) -> Picture:
     zero = above if isinstance(above, str) else find_zero(record)
     names = dict.fromkeys(score.method for score in record.scores if score.x is None and score.method != zero)
     hidden = {zero, *(names if len(names) > MOST_LEVELS else [])}
-    colors = color_methods(score.method for score in record.scores if score.method not in hidden)
+    colors = color_rows(record, (score.method for score in record.scores if score.method not in hidden))
     shown = [method for method in names if method not in hidden]
     levels = {method: 1.07 + 0.035 * number for number, method in enumerate(shown)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
@@ -474,7 +485,7 @@ def find_base(
 
 def are_near(columns: Sequence[Sequence[float]]) -> bool:
     """Return whether one scale shows the values of all columns."""
-    return bool(np.ptp(np.concatenate(columns)) <= 2.5 * min(map(np.ptp, columns)))
+    return bool(np.ptp(np.concatenate(columns)) <= 4 * min(map(np.ptp, columns)))
 
 
 def find_zero(record: Record) -> str:
@@ -489,7 +500,7 @@ def scatter(record: Record) -> Picture:
     (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
     ax = figure.subplots()
     places = {row: stats.estimate(along, [(1, row, record.columns)]).mean for row in up.rows}
-    for row, color in color_methods(up.rows).items():
+    for row, color in color_rows(up, up.rows).items():
         x, y = places[row], stats.estimate(up, [(1, row, record.columns)])
         ax.errorbar(x, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
         # A name stands at the left where the interval of another row is near at the right.
@@ -501,7 +512,7 @@ def scatter(record: Record) -> Picture:
     ax.margins(x=0.15)
     ax.set_xlim(left=-0.02 * max(places.values()))
     ax.grid(axis="y", color=GRID)
-    figure.name_heights(f"{up.unit} ({intervals(estimates)})")
+    figure.name_heights(f"{up.unit} ({intervals(estimates)}{name_outdated(record)})")
     return figure
 
 

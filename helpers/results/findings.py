@@ -33,10 +33,7 @@ OF_UNTESTED = (
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
-ADVICE_WORDS = (
-    "F1 or points, in the miniature world unless marked; exact match (EM) where it falls. **Bold**: supported. "
-    "Steps: of training, in `study`."
-)
+ADVICE_WORDS = "F1 or points; exact match (EM) where it drops. **Bold**: supported. Steps: of training."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -86,7 +83,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     words = [explain_verdicts(headlines), untested, *explain_outdated(headlines)]
     words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
     words.append(count_claims(findings, papers))
-    explained = "\n".join(["What the words mean, and all claims:\n", *(f"- {each}" for each in words)])
+    explained = "\n".join(["What this means:\n", *(f"- {each}" for each in words)])
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), explained]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
@@ -198,16 +195,16 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
 def explain_verdicts(headlines: Headlines) -> str:
     """Explain the verdicts on main claims. All that are not supported may be below half of the papers' numbers."""
     missed = {outcome for outcome in list_outcomes(headlines) if shorten_outcome(outcome) == NOT_SUPPORTED}
-    size = " half of" * (missed == {stats.LESS_THAN_HALF})
+    size = ", main claims below half of it" * (missed == {stats.LESS_THAN_HALF})
     text = "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
-    return f"{text}*{NOT_SUPPORTED}*: significantly below{size} the paper's gain."
+    return f"{text}*{NOT_SUPPORTED}*: significantly below the paper's gain{size}."
 
 
 def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: not yet run again; {reason}." for reason in reasons]
+    return [f"*{stats.OUTDATED.capitalize()}*: not run again since its method was corrected; {reason}." for reason in reasons]
 
 
 def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
@@ -223,20 +220,18 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
     names = [name for name, outcome in pairs if outcome == stats.REFUTED]
     words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
     texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
-    return f"If judged: {', '.join(texts)}." if texts else ""
+    return f"Judged anyway, these would be {', '.join(texts)}." if texts else ""
 
 
 def state_conclusion(headlines: Headlines) -> str:
-    """Count the verdicts on the papers' main claims in the miniature world, and say why public corpora have none."""
+    """Count the verdicts on the papers' main claims in the miniature world, and say whether public corpora have any."""
     outcomes = [shorten_outcome(by_world[MINIATURE][0][1].outcome) for _, by_world in headlines if by_world[MINIATURE]]
     counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOME_MARKS if outcome in outcomes]
     text = f"Main claims in the {MINIATURE}: {', '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    reasons = [outcome for outcome in OUTCOME_MARKS if outcome in public]
-    reasons += [NOT_RUN] * (not all(by_world[PUBLIC] for _, by_world in headlines))
-    return f"{text} On {PUBLIC} no verdict stands: {', '.join(reasons)}."
+    return f"{text} On {PUBLIC} no main claim has a verdict."
 
 
 def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
@@ -249,10 +244,13 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common()
     words = {outcome: outcome for outcome in OUTCOME_MARKS} | {stats.FAILED: "other"}
     words[stats.SUPPORTED] += f" ({', '.join(f'{method} {number}' for method, number in successes)})" * bool(successes)
+    half = sum(outcome == stats.LESS_THAN_HALF for _, outcome in pairs)
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
-    words[NOT_SUPPORTED] += f" ({len(refuted)} refuted: {', '.join(sorted({*refuted}))})" * bool(refuted)
+    details = [f"{half} below half of the paper's gain"] * bool(half)
+    details += [f"{len(refuted)} refuted: {', '.join(sorted({*refuted}))}"] * bool(refuted)
+    words[NOT_SUPPORTED] += f" ({'; '.join(details)})" * bool(details)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
-    return f"{len(tested)} claims with a number in `study`: {numbers}."
+    return f"Of all {len(tested)} claims with a number, `study` has {numbers}."
 
 
 def list_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[float]:

@@ -676,7 +676,7 @@ def embed_figure(record: Record) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF, "TOO_FEW_SEEDS": TOO_FEW_SEEDS}
+    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF}
     | {"METHODS": figures.read_methods(), "readable": figures.readable}
     | {
         function.__name__: function
