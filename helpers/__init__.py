@@ -38,7 +38,8 @@ tensor([4.])
 >>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
 tensor([0.6931])
 
-Train any model by any loss. ``micro_batches`` yields (share, batch); shares add up to 1. A `Training` makes them:
+Train any model by any loss. ``micro_batches`` yields (share, batch); shares add up to 1. A `Training`
+makes them. It has a preset, label, seed, model, data, optim and loss, and perhaps a teacher and a start:
 
 >>> class Steps(list):
 ...     def micro_batches(self, step, number, device, multiple):

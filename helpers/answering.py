@@ -213,8 +213,8 @@ def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
     The name of a training in results/ does as well, or the beginning of it if no other begins so. The reader's
-    ``answer(question, passage)`` returns a `Prediction`: ``text``, ``span`` and ``probability``. Raises EncoderError
-    where it cannot be loaded or is no trained reader.
+    ``answer(question, passage)``, of two texts or two lists, returns a `Prediction` each: ``text``, ``span`` and
+    ``probability``. Raises EncoderError where it cannot be loaded or is no trained reader.
     """
     folders = find_models(str(model))
     if len(folders) > 1:

@@ -167,6 +167,16 @@ def test_curves_have_a_panel_per_column_and_levels_without_x():
     assert texts(figure.legends[0].get_texts()) == ["IMM", "one of all domains (Mix)", "the paper"]
 
 
+def test_outdated_rows_are_grey_and_the_axis_says_so():
+    scores = [(row, "x", seed, 5.0 + seed * place) for place, row in enumerate("ABC") for seed in range(5)]
+    ours = record("imm/table1", scores, baselines=["A"], outdated="its loss was wrong", outdated_rows=["B"])
+    colors = figures.color_rows(ours, "ABC")
+    assert colors == {**figures.color_methods("ABC"), "B": figures.SOFT}
+    picture = figures.draw_record(ours)
+    drawn = [line.get_color() for line in picture.axes[0].lines if line.get_marker() == "o"]
+    assert drawn == [figures.SOFT, figures.COLORS[0]] and "; grey: outdated)" in picture.get_supxlabel()
+
+
 def test_more_curves_than_can_be_told_apart_have_a_panel_per_x():
     methods = "ABCDEFGH"
     scores = [

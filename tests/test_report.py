@@ -325,7 +325,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature", "lab"))
-    count = "3 claims with a number in `study`: 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
+    count = "Of all 3 claims with a number, `study` has 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
     summary = "Main claims in the miniature world: 1 supported, 1 not supported."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
@@ -476,9 +476,11 @@ def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
     assert [verdict.outcome for verdict in verdicts] == [stats.OUTDATED, stats.UNDECIDED]
     assert report.describe_verdict(record, verdicts[0]).startswith("Outdated, as its loss was wrong: ")
     headlines = [(card("imm"), {findings.MINIATURE: [(record, verdicts[0])]})]
-    assert findings.explain_outdated(headlines) == ["*Outdated*: not yet run again; its loss was wrong."]
+    assert findings.explain_outdated(headlines) == [
+        "*Outdated*: not run since its method was corrected; its loss was wrong."
+    ]
     count = findings.count_claims({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
-    assert count == "1 claims with a number in `study`: 1 outdated."
+    assert count == "Of all 1 claims with a number, `study` has 1 outdated."
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

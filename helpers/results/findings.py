@@ -204,7 +204,7 @@ def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: not run again since its method was corrected; {reason}." for reason in reasons]
+    return [f"*{stats.OUTDATED.capitalize()}*: not run since its method was corrected; {reason}." for reason in reasons]
 
 
 def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:

@@ -183,8 +183,8 @@ def make_questions(
     """Make up to ``number`` questions about a new passage: question, text, answers, span, facts, the fact that answers.
 
     An ``unanswerable`` share asks for a relation that the passage states of others alone, so that there is a plausible
-    wrong answer (Rajpurkar et al. 2018, section 2); of a subject that it names, as long as facts are untold. With ``conventions`` passages write values in full, and the style
-    decides which of most answers include that."""
+    wrong answer (Rajpurkar et al. 2018, section 2); of a subject that it names, as long as facts are untold. With
+    ``conventions`` passages write values in full, and the style decides which of most answers include that."""
     text, facts, untold = make_passage(rng, style, untold=UNTOLD if unanswerable else 0, full=conventions)
     stated = [fact.relation.name for fact in facts]
     targets = [(fact.subject, fact) for fact in facts if stated.count(fact.relation.name) > 1]

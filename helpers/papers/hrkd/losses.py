@@ -39,7 +39,9 @@ def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: f
     return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
 
 
-def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_BxL: Tensor, key_BxL: Tensor) -> Tensor:
+def score_distance(
+    student: Sequence[Tensor], teacher: Sequence[Tensor], query_mask_BxL: Tensor, key_mask_BxL: Tensor
+) -> Tensor:
     """Average the squared difference of attentions over heads and pairs of real tokens, shape B (HRKD, Eq. 3).
 
     Attention is taken before the softmax, as in TinyBERT. Each side gives scaled queries, then keys (B×H×L×D), and the
@@ -51,11 +53,11 @@ def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_B
     if any(len(side) != 2 or side[0].dim() != 4 for side in (student, teacher)):
         raise ValueError("expected queries and keys (B×H×L×D each) of each side; give these in place of scores")
     for side in (student, teacher):
-        for factor, mask_BxL in zip(side, (query_BxL, key_BxL), strict=True):
+        for factor, mask_BxL in zip(side, (query_mask_BxL, key_mask_BxL), strict=True):
             check_mask(factor[:, 0], mask_BxL)
     if student[0].shape[1] != teacher[0].shape[1]:
         student, teacher = map(_one_head, (student, teacher))
-    masks = query_BxL[:, None, :, None], key_BxL[:, None, :, None]
+    masks = query_mask_BxL[:, None, :, None], key_mask_BxL[:, None, :, None]
     student, teacher = (  # heads come as views, which products would copy again and again
         [each.float().contiguous() * mask for each, mask in zip(factors, masks, strict=True)]
         for factors in (student, teacher)
@@ -66,7 +68,7 @@ def score_distance(student: Sequence[Tensor], teacher: Sequence[Tensor], query_B
         return (queries_BxHxDxE * keys_BxHxDxE).sum((2, 3))
 
     squares_BxH = product_BxH(student, student) - 2 * product_BxH(student, teacher) + product_BxH(teacher, teacher)
-    return squares_BxH.mean(1).clamp_min(0) / (query_BxL.sum(-1) * key_BxL.sum(-1))
+    return squares_BxH.mean(1).clamp_min(0) / (query_mask_BxL.sum(-1) * key_mask_BxL.sum(-1))
 
 
 def _one_head(factors: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
