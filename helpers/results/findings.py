@@ -169,8 +169,7 @@ def state_paper(paper: Any, by_world: dict[str, Pairs]) -> str:
 
     Of public corpora, name what has a verdict.
     """
-    first = by_world[MINIATURE][:1] or by_world[PUBLIC][:1]
-    outcome = shorten_outcome(first[0][1].outcome) if by_world[MINIATURE] else NOT_RUN
+    outcome = shorten_outcome(by_world[MINIATURE][0][1].outcome) if by_world[MINIATURE] else NOT_RUN
     notebook = next(card.name for card in paper.notebooks if card.plans)
     claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
     source = f"[{paper.name}]({paper.reference})" if paper.reference else paper.name
@@ -185,10 +184,9 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
     _, printed, difference = report.state_verdict(record, verdict, short=True)
     others = [f"{value:+.{report.decimals_of([value])}f}" for value in list_other_printed(record, verdict, pairs)]
     printed = ", in its text ".join([printed, *others])
-    remarks = [place_apart(record, verdict, pairs, pairs), f"paper: {printed}" * bool(printed)]
     ours = shorten_outcome(verdict.outcome)
-    remarks.append(ours * (ours != outcome))
-    remarks = ", ".join(filter(None, remarks))
+    parts = [place_apart(record, verdict, pairs, pairs), f"paper: {printed}" * bool(printed), ours * (ours != outcome)]
+    remarks = ", ".join(filter(None, parts))
     return drop_unit(difference) + f" ({remarks})" * bool(remarks)
 
 
