@@ -17,7 +17,6 @@ PAPER = Paper(
     title="He 2019: multi-task deep neural networks for generalized text understanding (MtDNN)",
     method="MtDNN",
     claim="Other tasks improve a reader of SQuAD 2.0",
-    caveat="Questions of two steps are at chance, and nearly all others right.",
     headlines=("table2",),
     exhibits=(
         Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
