@@ -228,7 +228,7 @@ def test_the_table_says_how_sure_each_difference_is(trained):
         tables.is_sure(sure) and not tables.is_sure(sure | {"passages": 1}) and not tables.is_sure(sure | {"low": 0.0})
     )
     notes = tables.state_choices({"a": "Mix", "b": "Single"}, [sure])
-    assert notes[0].endswith("+2.0 F1 above Single (+0.5 to +3.0 over 9 passages: sure)")
+    assert notes[0].endswith("+2.0 F1 above Single (+0.5 to +3.0 over 9 passages: above 0)")
     assert notes[1] == "b: Single is best on validation questions"
 
 

@@ -13,6 +13,7 @@ from encoder_kinds import KINDS, ROOM, make_tokenizer
 from qa_files import MINE, write_examples
 
 from helpers import engine
+from helpers.answering import load_reader
 from helpers.batches import Batches
 from helpers.data.load import load
 from helpers.data.mini import world
@@ -212,6 +213,25 @@ def test_without_any_answer_the_teacher_s_count(files, readers):
     scores = [s.value for s in parts["scores"] if s.method == "Teacher" and s.metric == "F1"]
     assert scores == [100.0, 100.0]
     assert any(note.startswith("no question has an answer in its file") for note in parts["notes"])
+
+
+def test_students_start_as_all_readers_do(preset, monkeypatch):
+    def start(preset, seed):
+        return preset.model_copy(update={"encoder": "data/mini/large"})
+        yield  # it is a plan
+
+    monkeypatch.setattr(teaching.shared, "start_from_general", start)
+    students = engine.run(teaching.collect_students(preset), preset.engine)
+    assert {member.preset.encoder for *_, (member,) in students} == {"data/mini/large"}
+
+
+def test_several_teachers_keep_their_threshold_of_no_answer(preset, readers):
+    teacher, examples = load_reader(readers["alike"]), load(preset.data, "news").valid
+    teacher.calibration["null_threshold"] = float("-inf")  # every null score is above a span's by more
+    answers = [
+        [each.text for each in teachers.answer_all(several, examples, True)] for several in ([teacher], [teacher] * 2)
+    ]
+    assert answers[0] == answers[1] and not any(answers[0])
 
 
 def test_without_a_teacher_there_is_no_table_and_no_further_method(files):

@@ -33,7 +33,7 @@ OF_UNTESTED = (
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
-ADVICE_WORDS = "F1 or points; exact match (EM) where it drops. **Bold**: supported. Steps: of training."
+ADVICE_WORDS = "F1 or points; in `study` also exact match (EM) where it drops, and training steps. **Bold**: supported."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"

@@ -104,11 +104,12 @@ def is_sure(difference: Mapping) -> bool:
 
 
 def state_interval(difference: Mapping) -> str:
-    """State the interval of a difference over passages, and whether it excludes 0."""
+    """State the interval of a difference over passages, and on which side of 0 it is."""
     if difference["passages"] == 1:
-        return "on one passage: not sure"
+        return "on one passage"
     interval = f"{difference['low']:+.1f} to {difference['high']:+.1f} over {difference['passages']} passages"
-    return f"{interval}: {'' if is_sure(difference) else 'not '}sure"
+    side = "above" if difference["low"] > 0 else "below" if difference["high"] < 0 else "around"
+    return f"{interval}: {side} 0"
 
 
 def state_choices(best: Mapping[str, str], differences: list[dict]) -> list[str]:
@@ -154,7 +155,7 @@ def summarise(record: Record) -> pd.DataFrame:
             line = {unit: f"{value:.1f}" for unit, value in line.items()}
             for each in record.payload["differences"]:
                 if (each["method"], each["column"]) == (row, name):
-                    sure = "" if is_sure(each) else ", not sure"
+                    sure = "" if is_sure(each) else ", around 0"
                     interval = (
                         f" ({each['low']:+.1f} to {each['high']:+.1f}{sure})" if each["low"] < each["high"] else ""
                     )
@@ -176,7 +177,7 @@ def side_by_side(preset: Preset) -> Plan:
     """Train readers by the preset's methods, and make the parts of their `table` and of a teacher's."""
     models = yield from train_readers(preset)
     if preset.teacher:
-        yield from teaching.score_teacher(models.preset)
+        yield from teaching.score_teacher((yield from teaching.collect_students(models.preset)))
     return (yield from table(models))
 
 

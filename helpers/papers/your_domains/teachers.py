@@ -164,6 +164,8 @@ def answer_all(
 ) -> list[Prediction]:
     """Return the answers of a reader, or of several from the mean of their distributions on the first one's windows.
 
+    The threshold of no answer is the mean of theirs.
+
     Without ``no_answer``, no answer is possible where the readers were trained for it.
     """
     first = readers[0]
@@ -174,7 +176,8 @@ def answer_all(
     logits = finite_log(*(np.mean([sides[side] for sides in carried], axis=0) for side in SIDES))
     if no_answer is None:
         no_answer = all(reader.unanswerable for reader in readers)
-    return decode(windows, logits, no_answer=no_answer, **first.answers.model_dump())
+    threshold = float(np.mean([reader.calibration["null_threshold"] for reader in readers]))
+    return decode(windows, logits, no_answer=no_answer, null_threshold=threshold, **first.answers.model_dump())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

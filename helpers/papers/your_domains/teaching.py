@@ -120,11 +120,15 @@ def taught(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
     return dict.fromkeys(preset.data.domains, taught_training(preset, seed))
 
 
-def collect_students(preset: Preset) -> Models:
-    """Return the student without the teacher and with it; with unlabelled questions also without, for as many steps."""
+def collect_students(preset: Preset) -> Plan:
+    """Return the student without the teacher and with it; with unlabelled questions also without, for as many steps.
+
+    They start as all readers do.
+    """
+    started = yield {seed: shared.start_from_general(preset, seed) for seed in preset.seed_numbers}
     models = Models(preset)
-    for seed in preset.seed_numbers:
-        drawn = preset.for_seed(seed)
+    for seed, start in started.items():
+        drawn = start.for_seed(seed)
         rows = {UNTAUGHT: untaught_training(drawn, seed), TAUGHT: taught_training(drawn, seed)}
         if preset.data.unlabelled:
             rows[LONGER] = longer_training(drawn, seed)
@@ -133,12 +137,13 @@ def collect_students(preset: Preset) -> Models:
     return models
 
 
-def score_teacher(preset: Preset) -> Plan:
-    """Make parts of a record: F1 and EM of the teachers and of the students on test questions.
+def score_teacher(models: Models) -> Plan:
+    """Make parts of a record: F1 and EM of the teachers and of the students, `collect_students`, on test questions.
 
-    ``preset`` is that of the trained `Models`, so its questions have answers, if need be the teachers'.
+    These have answers, if need be the teachers'.
     """
-    models, teachers, columns = collect_students(preset), list_teachers(preset), list(preset.data.domains)
+    preset = models.preset
+    teachers, columns = list_teachers(preset), list(preset.data.domains)
     tasks = {
         seed: TeacherAnswers(
             preset=preset.for_seed(seed),
@@ -185,13 +190,13 @@ def state_teaching(models: Models) -> list[str]:
     return [*notes, *[f"questions without answers: {listed}"] * bool(listed), *more]
 
 
-def weigh(preset: Preset) -> list[Score]:
+def weigh(models: Models) -> list[Score]:
     """Return the scores of size and speed: million parameters, and ms per question with its passage, in turns.
 
     Every reader of the first seed answers the same questions, one batch of all of them.
     """
-    seed, models, teachers = preset.engine.first_seed, collect_students(preset), list_teachers(preset)
-    drawn = preset.for_seed(seed)
+    seed, teachers = models.preset.engine.first_seed, list_teachers(models.preset)
+    drawn = models.preset.for_seed(seed)
     questions = question_set(drawn.data, "test")
     questions = questions[:: math.ceil(len(questions) / TIMED)]
     readers = {TEACHER: [teacher.load() for teacher in teachers]}
@@ -213,5 +218,6 @@ def table(models: Models) -> Plan:
     """Make the record's parts: F1, EM, size and speed of teachers and students. Nothing without a teacher."""
     if not models.preset.teacher:
         return {}
-    parts = yield from score_teacher(models.preset)
-    return parts | {"scores": parts["scores"] + weigh(models.preset), "notes": [*models.notes, *parts["notes"]]}
+    students = yield from collect_students(models.preset)
+    parts = yield from score_teacher(students)
+    return parts | {"scores": parts["scores"] + weigh(students), "notes": [*models.notes, *parts["notes"]]}
