@@ -195,14 +195,14 @@ def explain_verdicts(headlines: Headlines) -> str:
     missed = {outcome for outcome in list_outcomes(headlines) if shorten_outcome(outcome) == NOT_SUPPORTED}
     size = ", main claims below half of it" * (missed == {stats.LESS_THAN_HALF})
     text = "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
-    return f"{text}*{NOT_SUPPORTED}*: significantly below the paper's gain{size}."
+    return f"{text}*{NOT_SUPPORTED}*: significantly below the paper's gain{size}; else *{stats.UNDECIDED}*."
 
 
 def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: not run since its method was corrected; {reason}." for reason in reasons]
+    return [f"*{stats.OUTDATED.capitalize()}*: not run since a correction; {reason}." for reason in reasons]
 
 
 def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
@@ -218,7 +218,7 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
     names = [name for name, outcome in pairs if outcome == stats.REFUTED]
     words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
     texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
-    return f"Judged anyway, these would be {', '.join(texts)}." if texts else ""
+    return f"Judged anyway: {', '.join(texts)}." if texts else ""
 
 
 def state_conclusion(headlines: Headlines) -> str:
@@ -244,7 +244,7 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     words[stats.SUPPORTED] += f" ({', '.join(f'{method} {number}' for method, number in successes)})" * bool(successes)
     half = sum(outcome == stats.LESS_THAN_HALF for _, outcome in pairs)
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
-    details = [f"{half} below half of the paper's gain"] * bool(half)
+    details = [f"{half} below half"] * bool(half)
     details += [f"{len(refuted)} refuted: {', '.join(sorted({*refuted}))}"] * bool(refuted)
     words[NOT_SUPPORTED] += f" ({'; '.join(details)})" * bool(details)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
