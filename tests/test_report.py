@@ -325,7 +325,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature", "lab"))
-    count = "Of all 3 claims with a number, `study` has 1 supported (IMM 1), 2 not supported (2 refuted: A2D, IMM)."
+    count = "Of all 3 claims with a number, `study` has 1 supported (IMM 1), 2 not supported (2 below zero: A2D, IMM)."
     summary = "Main claims in the miniature world: 1 supported, 1 not supported."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
@@ -525,7 +525,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Fine-tuning from other domains, too, gains less than half."
+    assert IMM.caveat == "Fine-tuning from other domains also gains less than half of the paper's."
 
 
 def test_mtdnns_readers_of_questions_alone_have_something_to_learn(monkeypatch):
@@ -534,3 +534,14 @@ def test_mtdnns_readers_of_questions_alone_have_something_to_learn(monkeypatch):
     never = float(re.search(r"never answers has ([\d.]+) F1", "\n".join(stored.notes))[1])
     whole, unanswerable = (stats.estimate(stored, [(1, "QA", [name])]) for name in ("all questions", "NoAns"))
     assert whole.low > never + 10 and unanswerable.high < 95  # the facts of docs/regimes.md
+
+
+def test_the_smallest_differences_are_of_the_records_seeds(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
+    text = (paths.ROOT / "docs/statistics.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| ([\w-]+), (Table \d): [^|]*\|[^|]*\| (\d+) \|", text, re.M)
+    keys = {paper.method: paper.key for paper in papers.list_papers()}
+    for method, table, seeds in lines:
+        stored = {report.table_of(record): record for record in records.read_all("study", keys[method])}
+        assert len(stored[table].seeds) == int(seeds), (method, table)
+    assert len(lines) == 7

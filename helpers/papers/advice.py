@@ -38,7 +38,7 @@ def cost_domains(stored: Stored, above: str, below: str) -> str:
     cost = state_cost(compare_scores(stored["imm/cost"], STEPS, above, below))
     record = stored["imm/your_domains"]
     if above == ENSEMBLE and any(score.metric == MILLISECONDS for score in record.scores):
-        cost += f", {compare_scores(record, MILLISECONDS, above, below):.1f} × slower"
+        cost += f", answers {compare_scores(record, MILLISECONDS, above, below):.1f} × slower"
     return cost
 
 
@@ -84,7 +84,7 @@ def advise_domains(train: str, above: str, below: str, control: tuple[str, ...] 
 
 ONE, SEVERAL = "one domain", "several domains"
 ENSEMBLE = "Mix ensemble"
-TWICE = "both twice the steps (2.0 ×)"
+TWICE = "both with 2.0 × steps"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(

@@ -29,11 +29,11 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_UNTESTED = (
-    f"*{stats.UNTESTED.capitalize()}*: the setting cannot show it, [decided after results]"
+    f"*{stats.UNTESTED.capitalize()}*: we judged the setting unfit, [after seeing results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
-ADVICE_WORDS = "F1 or points; in `study` also exact match (EM) where it drops, and training steps. **Bold**: supported."
+ADVICE_WORDS = "F1 or points; in `study` also exact match (EM) where it drops, and steps. **Bold**: supported."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -218,7 +218,7 @@ def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
     names = [name for name, outcome in pairs if outcome == stats.REFUTED]
     words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
     texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
-    return f"Judged anyway: {', '.join(texts)}." if texts else ""
+    return f"Otherwise: {', '.join(texts)}." if texts else ""
 
 
 def state_conclusion(headlines: Headlines) -> str:
@@ -245,7 +245,7 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     half = sum(outcome == stats.LESS_THAN_HALF for _, outcome in pairs)
     refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
     details = [f"{half} below half"] * bool(half)
-    details += [f"{len(refuted)} refuted: {', '.join(sorted({*refuted}))}"] * bool(refuted)
+    details += [f"{len(refuted)} below zero: {', '.join(sorted({*refuted}))}"] * bool(refuted)
     words[NOT_SUPPORTED] += f" ({'; '.join(details)})" * bool(details)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
     return f"Of all {len(tested)} claims with a number, `study` has {numbers}."
@@ -446,10 +446,10 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         numbered = [(record, verdict) for record, verdict in pairs if verdict.printed is not None]
         order = list(dict.fromkeys(record.artefact for record, _ in judged))
         numbered.sort(key=lambda pair: order.index(pair[0].artefact))
-        lines += fold("Counted claims with a number in the paper; the reports have the others", numbered, paper)
+        lines += fold("Claims with a number in the paper; others are in the reports", numbered, paper)
         lines += [*state_reasons(numbered), *state_untested(paper, judged)]
         lines += fold(
-            "Our controls; exact match (EM) where it is not gained as F1 is",
+            "Our controls; exact match (EM) where it does not rise with F1",
             [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control],
             paper,
         )
