@@ -38,8 +38,7 @@ tensor([4.])
 >>> soft_target_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))  # MT-DNN with distillation, Eq. 4
 tensor([0.6931])
 
-Train any model by any loss. ``micro_batches`` yields (share, batch); shares add up to 1. A `Training`
-makes them. It has a preset, label, seed, model, data, optim and loss, and perhaps a teacher and a start:
+Train any model by any loss. ``micro_batches`` yields (share, batch); shares add up to 1. A `Training` makes them:
 
 >>> class Steps(list):
 ...     def micro_batches(self, step, number, device, multiple):
@@ -48,7 +47,7 @@ makes them. It has a preset, label, seed, model, data, optim and loss, and perha
 >>> model.inputs = ("input",)  # what forward takes of a batch
 >>> fit(model, Steps([{"input": torch.eye(3)}] * 5), lambda y, *_: {"size": y.square().mean()}, settings, seed=0).steps
 5
->>> reader = single_readers(load_preset("smoke"), 0)["news"]  # a Training: what a result depends on
+>>> reader = single_readers(load_preset("smoke"), 0)["news"]  # a Training: preset, seed, model, data, optim, loss, ...
 >>> (batches := reader.batches()).teachers.append(lambda batch: {"teacher_start": batch["start"]})  # see Teacher
 >>> fit(reader.build(), batches, reader.loss, settings, seed=0).steps == len(batches)
 True
