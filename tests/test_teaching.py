@@ -215,13 +215,10 @@ def test_without_any_answer_the_teacher_s_count(files, readers):
     assert any(note.startswith("no question has an answer in its file") for note in parts["notes"])
 
 
-def test_students_start_as_all_readers_do(preset, monkeypatch):
-    def start(preset, seed):
-        return preset.model_copy(update={"encoder": "data/mini/large"})
-        yield  # it is a plan
-
-    monkeypatch.setattr(teaching.shared, "start_from_general", start)
-    students = engine.run(teaching.collect_students(preset), preset.engine)
+def test_students_start_as_all_readers_do(preset):
+    models, started = Models(preset), preset.model_copy(update={"encoder": "data/mini/large"})
+    models.add(teaching.TAUGHT, 0, teaching.taught(started.for_seed(0), 0, models))
+    students = teaching.collect_students(models)
     assert {member.preset.encoder for *_, (member,) in students} == {"data/mini/large"}
 
 

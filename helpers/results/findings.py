@@ -153,7 +153,7 @@ def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> None:
 
 
 def shorten_outcome(outcome: str) -> str:
-    """Return a verdict as supported, not supported, undecided, not tested or without a baseline."""
+    """Return a verdict as supported, not supported, undecided, not tested, outdated or without a baseline."""
     if outcome in (stats.UNDECIDED, stats.UNTESTED, stats.OUTDATED, stats.FAILED):
         return outcome
     return stats.SUPPORTED if outcome in SUCCESSES else NOT_SUPPORTED
@@ -235,10 +235,9 @@ def state_conclusion(headlines: Headlines) -> str:
 def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     """Count the verdicts on the claims with a number in the miniature world."""
     by_paper = findings[MINIATURE]
-    pairs = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
-    pairs = [(paper, v.outcome) for paper, v in pairs if v.printed is not None]
-    tested = [outcome for _, outcome in pairs]
-    counts = Counter(map(shorten_outcome, tested))
+    verdicts = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
+    pairs = [(paper, v.outcome) for paper, v in verdicts if v.printed is not None]
+    counts = Counter(shorten_outcome(outcome) for _, outcome in pairs)
     successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common()
     words = {outcome: outcome for outcome in OUTCOME_MARKS} | {stats.FAILED: "other"}
     words[stats.SUPPORTED] += f" ({', '.join(f'{method} {number}' for method, number in successes)})" * bool(successes)
@@ -248,7 +247,7 @@ def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
     details += [f"{len(refuted)} below zero: {', '.join(sorted({*refuted}))}"] * bool(refuted)
     words[NOT_SUPPORTED] += f" ({'; '.join(details)})" * bool(details)
     numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
-    return f"Of all {len(tested)} claims with a number, `study` has {numbers}."
+    return f"Of all {len(pairs)} claims with a number, `study` has {numbers}."
 
 
 def list_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[float]:

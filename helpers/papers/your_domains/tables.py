@@ -108,8 +108,8 @@ def state_interval(difference: Mapping) -> str:
     if difference["passages"] == 1:
         return "on one passage"
     interval = f"{difference['low']:+.1f} to {difference['high']:+.1f} over {difference['passages']} passages"
-    side = "above" if difference["low"] > 0 else "below" if difference["high"] < 0 else "around"
-    return f"{interval}: {side} 0"
+    side = "above" if difference["mean"] > 0 else "below"
+    return f"{interval}: {side if is_sure(difference) else 'around'} 0"
 
 
 def state_choices(best: Mapping[str, str], differences: list[dict]) -> list[str]:
@@ -177,7 +177,7 @@ def side_by_side(preset: Preset) -> Plan:
     """Train readers by the preset's methods, and make the parts of their `table` and of a teacher's."""
     models = yield from train_readers(preset)
     if preset.teacher:
-        yield from teaching.score_teacher((yield from teaching.collect_students(models.preset)))
+        yield from teaching.score_teacher(teaching.collect_students(models))
     return (yield from table(models))
 
 

@@ -120,21 +120,20 @@ def taught(preset: Preset, seed: int, models: Models) -> dict[str, Training]:
     return dict.fromkeys(preset.data.domains, taught_training(preset, seed))
 
 
-def collect_students(preset: Preset) -> Plan:
+def collect_students(models: Models) -> Models:
     """Return the student without the teacher and with it; with unlabelled questions also without, for as many steps.
 
-    They start as all readers do.
+    The taught one is among the trained ``models``, and the others start from the same encoder.
     """
-    started = yield {seed: shared.start_from_general(preset, seed) for seed in preset.seed_numbers}
-    models = Models(preset)
-    for seed, start in started.items():
-        drawn = start.for_seed(seed)
-        rows = {UNTAUGHT: untaught_training(drawn, seed), TAUGHT: taught_training(drawn, seed)}
-        if preset.data.unlabelled:
-            rows[LONGER] = longer_training(drawn, seed)
+    students = Models(models.preset)
+    for seed in models.by_row[TAUGHT]:
+        student = models.first(TAUGHT, seed)
+        rows = {UNTAUGHT: untaught_training(student.preset, seed), TAUGHT: student}
+        if models.preset.data.unlabelled:
+            rows[LONGER] = longer_training(student.preset, seed)
         for row, training in rows.items():
-            models.add(row, seed, dict.fromkeys(preset.data.domains, training))
-    return models
+            students.add(row, seed, dict.fromkeys(models.preset.data.domains, training))
+    return students
 
 
 def score_teacher(models: Models) -> Plan:
@@ -218,6 +217,6 @@ def table(models: Models) -> Plan:
     """Make the record's parts: F1, EM, size and speed of teachers and students. Nothing without a teacher."""
     if not models.preset.teacher:
         return {}
-    students = yield from collect_students(models.preset)
+    students = collect_students(models)
     parts = yield from score_teacher(students)
     return parts | {"scores": parts["scores"] + weigh(students), "notes": [*models.notes, *parts["notes"]]}
