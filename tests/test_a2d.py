@@ -118,8 +118,8 @@ SPREAD = {"ada": 0.1, "bela": 0.6, "delta": 0.3}, {"bela": 0.6, "delta": 0.4}
 
 
 def confusing(windows, *sides, top_k=4):
-    found = ensemble.confusing_answers(small(), windows, probabilities(windows, *sides), top_k)
-    return [values.tolist() for values in found]
+    answers = ensemble.confusing_answers(small(), windows, probabilities(windows, *sides), top_k)
+    return [values.tolist() for values in answers]
 
 
 def test_the_surest_answer_that_shares_no_word_is_the_confusing_one():
