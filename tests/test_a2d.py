@@ -262,9 +262,14 @@ def test_a_second_kind_has_the_seeds_of_controls():
 def test_longer_trainings_and_other_teachers():
     preset = small(**{"a2d.lengths": [2.0, 1.0, 0.01]})
     (student,) = algorithm.student_trainings(preset, "RMR", 0).values()
-    member = algorithm.members_of(student)[0]
-    readers = {point: reader for point, _, _, (reader,) in algorithm.collect_controls(preset, "RMR")}
+    members = algorithm.members_of(student)
+    member, models = members[0], algorithm.collect_controls(preset, "RMR")
+    readers = {point: models.first(point) for point in models.by_row}
     assert [times for _, times in readers] == [0.01, 1.0, 2.0] * 4
+    # One reader is a noisier baseline than the mean of all that are trained.
+    of_member = {point: len(of_seed[0]) for point, of_seed in models.by_row.items() if point[0] == "RMR"}
+    assert of_member == {("RMR", 0.01): 1, ("RMR", 1.0): len(members), ("RMR", 2.0): 1}
+    assert [of.key for (of,) in models.by_row["RMR", 1.0][0].values()] == [of.key for of in members]
     whole = steps_of(member)
     assert {times: steps_of(reader) for (_, times), reader in readers.items()} == {0.01: 1, 1.0: whole, 2.0: 2 * whole}
     # At 1 they are the tables' own readers, so nothing is trained twice.
@@ -382,6 +387,7 @@ def test_students_of_other_ensembles_share_the_members_of_the_tables():
     assert hot.loss.keywords["temperature"] == 8 and hot.loss.keywords["weights"]["KD"] == 64
     assert [member.key for member in algorithm.members_of(hot)] == ensembles[2]
     assert [*models.by_row][:2] == [("RMR", None), ("RMR (E)", None)]
+    assert [one.key for (one,) in models.by_row["RMR", None][0].values()] == ensembles[2]
     (outputs,) = hot.teacher.outputs
     assert outputs.compute.keywords["temperature"] == 8
     assert engine.run(tables.members(small(**{"a2d.member_counts": []})), preset.engine) == {}

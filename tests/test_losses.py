@@ -100,6 +100,8 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
         soft_target_cross_entropy(logits[0], logits[0])
     with pytest.raises(ValueError, match="found rows that add up to 3; take the softmax"):  # none of them is negative
         soft_cross_entropy(logits, (torch.tensor([[0.0, 3.0]]),) * 2, mask, 1.0)
+    with pytest.raises(ValueError, match=r"found rows that add up to 0\.9; take the softmax"):
+        soft_target_cross_entropy(torch.zeros(2, 2), torch.tensor([[0.5, 0.5], [0.5, 0.4]]))
     padded = torch.tensor([[1, 0]])  # with a softmax over all tokens
     with pytest.raises(ValueError, match=r"expected probability 0 at masked tokens, found 0\.5; give the teacher's"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, padded, 1.0)

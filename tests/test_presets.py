@@ -37,6 +37,7 @@ def test_every_preset_loads_under_its_name_on_every_machine(name, monkeypatch):
         ("batch_size = 16", "batchsize = 16", "training.batchsize: unknown key; did you mean training.batch_size?"),
         ("[engine]", "[imm.more]\nseeds = 1\n[engine]", "mine.toml: imm.more: unknown key; delete it"),
         ("seeds = 1", "epochs = 2", "epochs: unknown key; did you mean training.epochs?"),
+        ("seeds = 1", "seedz = 2", "seedz: unknown key; did you mean seeds?"),
         ("graph_width = 16", "graph_widht = 16", "hrkd.graph_widht: unknown key; did you mean hrkd.graph_width?"),
         ("seeds = 1", 'seeds = "three"', "mine.toml: seeds: expected a valid integer, found 'three'"),
         ("learning_rate = ", "learning_rate = -", "training.learning_rate: expected greater than 0, found -0.001"),

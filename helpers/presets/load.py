@@ -135,7 +135,9 @@ def nest(values: Values) -> dict:
 
 
 def nearest_key(name: str) -> str:
-    """Return the key whose last part is most like that of a name; "" where none is."""
+    """Return the key that is most like a name, or else whose last part is most like the name's; "" where none is."""
+    if near := get_close_matches(name, keys(), 1, 0.75):
+        return near[0]
     section, _, last = name.rpartition(".")
     # The first key of a last part wins, one of the same section over all others.
     others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))

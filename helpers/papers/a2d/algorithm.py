@@ -134,13 +134,14 @@ def members_of(student: Training) -> tuple[Training, ...]:
 def collect_controls(preset: Preset, kind: Kind) -> Models:
     """Return readers that tell distillation from a stronger signal and from longer training, by line and ``times``.
 
-    They are the first member, A2D, the same with that member as its only teacher, and a reader with smoothed labels.
-    All but the first share the student's initial weights and order.
+    They are all members of the ensemble, each by itself (of longer trainings the first alone), A2D, the same with the
+    first member as its only teacher, and a reader with smoothed labels. All but the members share the student's initial
+    weights and order.
     """
     models = Models(preset)
     for seed in preset.seed_numbers:
         (student,) = student_trainings(preset.for_seed(seed), kind, seed).values()
-        first, *_ = members_of(student)
+        first, *others = members_of(student)
         alone = ensemble_outputs(student.preset, f"outputs of {first.label}", (first,))
         lines = {
             kind: first,
@@ -150,20 +151,25 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
         }
         for (line, one), times in product(lines.items(), sorted(preset.a2d.lengths)):
             label, data = f"{line}, {times:g} times the steps, seed {seed}", replace(one.data, times=times)
-            models.add((line, times), seed, {ALL_DOMAINS: replace(one, label=label, data=data)})
+            readers = {ALL_DOMAINS: replace(one, label=label, data=data)}
+            if line == kind and times == 1:  # the other members are trained anyway
+                readers = {member.label: member for member in (first, *others)}
+            models.add((line, times), seed, readers)
     return models
 
 
 def vary_ensembles(preset: Preset, kind: Kind, key: str, values: Iterable[float]) -> Models:
-    """Return students, and their ensembles, by line and value of a setting of ``a2d``, and a reader by itself.
+    """Return students, and their ensembles, by line and value of a setting of ``a2d``, and readers by themselves.
 
-    Ensembles are the same at every temperature.
+    These are the members of the ensemble that the preset has. Ensembles are the same at every temperature.
     """
     models = Models(preset)
+    for seed in preset.seed_numbers:
+        (student,) = student_trainings(preset.for_seed(seed), kind, seed).values()
+        models.add((kind, None), seed, {member.label: member for member in members_of(student)})
     for seed, value in product(preset.seed_numbers, values):
         (student,) = student_trainings(preset.for_seed(seed).changed("a2d", **{key: value}), kind, seed).values()
         members = members_of(student)
-        models.add((kind, None), seed, {ALL_DOMAINS: members[0]})
         models.add((f"{kind} (E)", value if key == "members" else None), seed, {ALL_DOMAINS: members})
         of_value = replace(student, label=f"{student.label}, {key} {value:g}")
         models.add((f"{kind} + A2D", value), seed, {ALL_DOMAINS: of_value})

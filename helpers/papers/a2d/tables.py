@@ -237,7 +237,8 @@ def steps(preset: Preset) -> Plan:
     models = collect_controls(preset, kind)
     scores = yield from score_curves(models)
     payload = {"x": TIMES_THE_STEPS, "above": kind}
-    return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": payload})
+    notes = [f"epochs are for 1 times the steps; with more, {kind} is one reader, the ensemble's first member"]
+    return add_notes(models, {"scores": scores, "claims": state_lengths(scores), "payload": payload, "notes": notes})
 
 
 def score_curves(models: Models) -> Plan:
