@@ -48,6 +48,12 @@ class WithoutParts(ast.NodeTransformer):
             return ast.Call(node.func, node.args, [])
         return self.generic_visit(node)
 
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if "session.run" not in ast.unparse(node.test) or not node.orelse:
+            return self.generic_visit(node)
+        self.generic_visit(node)  # what a preset leaves out has no record
+        return ast.Try(node.body, [ast.ExceptHandler(ast.Name("OSError"), None, node.orelse)], [], [])
+
 
 def execute(shell: InteractiveShell, statement: ast.stmt) -> list[RichOutput]:
     """Execute a statement, and return what it displays; nothing from where it fails."""

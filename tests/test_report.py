@@ -187,7 +187,7 @@ def test_the_page_begins_with_a_summary(results):
     summary = summary.partition("<main>")[2]
     assert 0 < summary.index("what imm claims") < summary.index("what a2d claims")  # the best first
     assert "<img" not in summary
-    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "Supported, smaller (size: p = 0.001)", "Too few seeds"):
+    for cell in ("+5.0 F1 (+3.8 to +6.2)", "+9.5", "0.001", "Supported, smaller", "Too few seeds"):
         assert f">{cell}</td>" in summary
     counts = (
         summary.partition("by verdict; a difference counts once</caption>")[2].partition("</table>")[0].split("<tr")[1:]
@@ -199,7 +199,8 @@ def test_the_page_begins_with_a_summary(results):
         ["too few seeds", "2", "", "2"],
         [report.WITHOUT_NUMBER, "2", "1", "1"],
     ]
-    assert re.search(r'<tr class="good"><td>B beats A</td>.*</td><td data-label="p">&lt; 0\.001</td>', rest)
+    p_values = r'<td data-label="p \(0\)">&lt; 0\.001</td><td data-label="p \(paper\)">0\.001</td>'
+    assert re.search(rf'<tr class="good"><td>B beats A</td>.*</td>{p_values}', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)
@@ -324,23 +325,23 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
-    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "miniature", "lab"))
-    count = "Of all 3 claims with a number, `study` has 1 supported (IMM 1), 2 not supported (2 below zero: A2D, IMM)."
-    summary = "Main claims in the miniature world: 1 supported, 1 not supported."
+    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "supported", "lab: undecided"))
+    summary = "**Main claims in the miniature world: 1 supported (IMM), 1 not supported (A2D).**"
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
     after = after.replace(findings.NO_BREAK, " ")
     imm, a2d = (line for line in after.splitlines() if line.startswith("- **["))  # successes first
     assert "](results/mini/notebooks/02_imm_main.ipynb) ([Liu et al. 2020](" in imm
-    ours = "+5.0 ± 1.2 (paper: +9.5); +5.0 (lab, paper: +9.5, undecided)"
+    ours = "+5.0 ± 1.2 (5 seeds; paper: +9.5); +5.0 (lab, 2 seeds; paper: +9.5; undecided)"
     assert imm.endswith(f"): {ours}. *{IMM.caveat}*")
     assert a2d.startswith("- **[A2D](results/README.md#a2d): not supported.** [")
-    assert a2d.endswith(f"): -5.0 ± 1.2 (paper: -9.5). *{A2D.caveat}*")
-    assert f"significantly below the paper's gain; else *undecided*.\n- {findings.OF_UNTESTED}\n" in after
-    assert f"{findings.OF_UNTESTED}\n- {count}\n" in after
+    assert a2d.endswith(f"): -5.0 ± 1.2 (5 seeds; paper: -9.5). *{A2D.caveat}*")
+    assert f"\n- {findings.OF_VERDICTS}\n- {findings.OF_UNTESTED}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
+    counts = ["| paper | supported, smaller | refuted |", "| IMM | 1 | 1 |", "| A2D | 0 | 1 |", "| all | 1 | 2 |"]
+    assert [line for line in overview.splitlines() if line in counts] == counts
     row = "| Table 1: B beats A | +9.5 | **supported, smaller**: +5.0 ± 1.2 | **too few seeds**: +5.0 |"
     assert row in overview.replace(" |  |", " |")
 
@@ -370,7 +371,7 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     ((_, by_world),) = headlines = findings.rank_headlines(worlds, [paper])
     pairs = by_world[findings.MINIATURE]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    gains = "+5.0 ± 1.2 (paper: +9.5, in its text +9); +5.0 ± 1.2 (paper: +4, in its text +9)"
+    gains = "+5.0 ± 1.2 (5 seeds; paper: +9.5, in its text +9, in its text +4)"
     assert findings.state_main(headlines).endswith(f" (Liu): {gains}.")
 
 
@@ -379,9 +380,9 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     record, (verdict,) = judged
     by_world = {world: [(record, verdict._replace(outcome=stats.FAILED))] for world in findings.WORLDS}
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
-    assert f">{stats.FAILED}<" in picture and f">{stats.SUPPORTED}<" not in picture
+    assert f"{stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
-    assert conclusion == f"Main claims in the miniature world: 1 {stats.FAILED}."
+    assert conclusion == f"**Main claims in the miniature world: 1 {stats.FAILED} (IMM).**"
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
@@ -465,7 +466,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "| **few**: [b](results/README.md#imm) | twice: 0.0 ± 2.0<br>`lab`, over A: **+5.0 ± 1.2** | 1 × |" in text
+    assert "| twice (50.0): 0.0 ± 2.0<br>`lab`, over A (50.0): **+5.0 ± 1.2** | 1 × |" in text
 
 
 def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
@@ -476,9 +477,9 @@ def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
     assert [verdict.outcome for verdict in verdicts] == [stats.OUTDATED, stats.UNDECIDED]
     assert report.describe_verdict(record, verdicts[0]).startswith("Outdated, as its loss was wrong: ")
     headlines = [(card("imm"), {findings.MINIATURE: [(record, verdicts[0])]})]
-    assert findings.explain_outdated(headlines) == ["*Outdated*: not run since a correction; its loss was wrong."]
-    count = findings.count_claims({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
-    assert count == "Of all 1 claims with a number, `study` has 1 outdated."
+    assert findings.explain_outdated(headlines) == ["*Outdated*: run before a correction; its loss was wrong."]
+    counts = findings.tabulate_counts({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
+    assert counts.splitlines() == ["| paper | outdated |", "| --- | --- |", "| IMM | 1 |", "| all | 1 |"]
 
 
 def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path, monkeypatch):

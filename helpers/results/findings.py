@@ -5,7 +5,7 @@ All is computed from stored records and their verdicts.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -28,12 +28,20 @@ BEGIN, END = "<!-- generated-findings -->", "<!-- end-findings -->"  # in README
 WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", "lab")}  # what presets run on
 MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
+OF_VERDICTS = (
+    "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. *Not supported*: "
+    "significantly below the paper's gain, and not above zero. *Undecided*: neither."
+)
 OF_UNTESTED = (
     f"*{stats.UNTESTED.capitalize()}*: we judged the setting unfit, [after seeing results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen); [Results](results/README.md) say what the "
+    "verdicts would be."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
-ADVICE_WORDS = "F1 or points; in `study` also exact match (EM) where it drops, and steps. **Bold**: supported."
+ADVICE_WORDS = (
+    "F1 or points, the baseline's in brackets. EM: exact match, where it falls. Steps: of all trainings, beside the "
+    "baseline's. **Bold**: supported."
+)
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -79,10 +87,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    untested = f"{OF_UNTESTED} {state_otherwise(findings, papers)}".rstrip()
-    words = [explain_verdicts(headlines), untested, *explain_outdated(headlines)]
+    words = [OF_VERDICTS, OF_UNTESTED, *explain_outdated(headlines)]
     words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
-    words.append(count_claims(findings, papers))
     explained = "\n".join(["What this means:\n", *(f"- {each}" for each in words)])
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), explained]
     parts.append(state_advice(findings, papers, advice))
@@ -123,10 +129,10 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         place, middles = 0.0, {}
         for paper, by_world in headlines:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
-            for world, pairs in by_world.items():
+            for pairs in by_world.values():
                 for record, verdict in pairs:
-                    names = [world.split()[0] * (world == MINIATURE), place_apart(record, verdict, pairs, of_all)]
-                    draw_line(ax, place, verdict, ", ".join(filter(None, names)))
+                    names = [place_apart(record, verdict, pairs, of_all), shorten_outcome(verdict.outcome)]
+                    draw_line(ax, place, verdict, ": ".join(filter(None, names)))
                     place += 1
             middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += 0.6
@@ -134,11 +140,9 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         ax.set_ylim(place - 1.1, -0.5)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", color=figures.GRID)
-        ax.set_xlabel("gain in points (95 % interval over seeds)")
-        shown = set(map(shorten_outcome, list_outcomes(headlines)))
-        handles = [Line2D([], [], **mark, label=word) for word, mark in OUTCOME_MARKS.items() if word in shown]
+        ax.set_xlabel(f"gain in points (95 % interval over seeds)\n{MINIATURE}, or the preset that is named")
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
-        handles += [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
+        handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=2)
     return figure
 
@@ -174,80 +178,66 @@ def state_paper(paper: Any, by_world: dict[str, Pairs]) -> str:
     claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
     source = f"[{paper.name}]({paper.reference})" if paper.reference else paper.name
     pairs = by_world[MINIATURE] + [pair for pair in by_world[PUBLIC] if pair[1].outcome not in NOT_JUDGED]
-    gains = "; ".join(state_difference(*pair, pairs, outcome) for pair in pairs)
+    gains = "; ".join(state_difference(*pair, pairs, outcome) for pair in pairs if not is_of_text(pair[1]))
     method = f"**[{paper.method}](results/README.md#{paper.method.lower()}): {outcome}.**"
     return f"{method} {claim} ({source}){f': {gains}' * bool(gains)}.{f' *{paper.caveat}*' * bool(paper.caveat)}"
 
 
+def is_of_text(verdict: Verdict) -> bool:
+    """Return whether a verdict beside main ones is against a number that the paper prints elsewhere, as in its text."""
+    return not verdict.claim.primary and not verdict.claim.control
+
+
 def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: str) -> str:
-    """State our difference for a main claim, what tells it from others, the paper's, and a verdict that is another."""
+    """State our difference for a main claim, what tells it from others, and the paper's.
+
+    Verdicts that are not the paper's ``outcome`` are named, those against a number of its text too.
+    """
     _, printed, difference = report.state_verdict(record, verdict, short=True)
+    number, ours = len(verdict.estimate.values), shorten_outcome(verdict.outcome)
     others = [f"{value:+.{report.decimals_of([value])}f}" for value in list_other_printed(record, verdict, pairs)]
-    printed = ", in its text ".join([printed, *others])
-    ours = shorten_outcome(verdict.outcome)
-    parts = [place_apart(record, verdict, pairs, pairs), f"paper: {printed}" * bool(printed), ours * (ours != outcome)]
-    remarks = ", ".join(filter(None, parts))
-    return drop_unit(difference) + f" ({remarks})" * bool(remarks)
-
-
-def explain_verdicts(headlines: Headlines) -> str:
-    """Explain the verdicts on main claims. All that are not supported may be below half of the papers' numbers."""
-    missed = {outcome for outcome in list_outcomes(headlines) if shorten_outcome(outcome) == NOT_SUPPORTED}
-    size = ", main claims below half of it" * (missed == {stats.LESS_THAN_HALF})
-    text = "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero; "
-    return f"{text}*{NOT_SUPPORTED}*: significantly below the paper's gain{size}; else *{stats.UNDECIDED}*."
+    for same, other in pairs:
+        if same is record and is_of_text(other) and report.are_alike(other.claim, verdict.claim):
+            word = shorten_outcome(other.outcome)
+            others.append(report.state_verdict(record, other)[1] + f": {word}" * (word != outcome))
+    about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
+    parts = [", ".join(filter(None, about)), f"paper: {', in its text '.join([printed, *others])}" * bool(printed)]
+    return f"{drop_unit(difference)} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
 
 
 def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: not run since a correction; {reason}." for reason in reasons]
-
-
-def state_otherwise(findings: Findings, papers: Sequence[Any]) -> str:
-    """Count what the verdicts on main claims would be where they are not tested, and name those that are refuted."""
-    pairs = [
-        (f"{paper.method}, `{record.preset}`", verdict.outcome)
-        for paper in papers
-        for record, verdict in judge_untested(
-            paper, [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
-        )
-    ]
-    counts = Counter(outcome if outcome == stats.REFUTED else shorten_outcome(outcome) for _, outcome in pairs)
-    names = [name for name, outcome in pairs if outcome == stats.REFUTED]
-    words = {stats.REFUTED: f"{stats.REFUTED} ({'; '.join(names)})"}
-    texts = [f"{number} {words.get(outcome, outcome)}" for outcome, number in counts.most_common()]
-    return f"Otherwise: {', '.join(texts)}." if texts else ""
+    return [f"*{stats.OUTDATED.capitalize()}*: run before a correction; {reason}." for reason in reasons]
 
 
 def state_conclusion(headlines: Headlines) -> str:
     """Count the verdicts on the papers' main claims in the miniature world, and say whether public corpora have any."""
-    outcomes = [shorten_outcome(by_world[MINIATURE][0][1].outcome) for _, by_world in headlines if by_world[MINIATURE]]
-    counts = [f"{outcomes.count(outcome)} {outcome}" for outcome in OUTCOME_MARKS if outcome in outcomes]
-    text = f"Main claims in the {MINIATURE}: {', '.join(counts)}."
+    methods: dict[str, list[str]] = {}
+    for paper, by_world in headlines:
+        if by_world[MINIATURE]:
+            methods.setdefault(shorten_outcome(by_world[MINIATURE][0][1].outcome), []).append(paper.method)
+    counts = [f"{len(methods[word])} {word} ({', '.join(methods[word])})" for word in OUTCOME_MARKS if word in methods]
+    text = f"**Main claims in the {MINIATURE}: {', '.join(counts)}.**"
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} no main claim has a verdict."
+    return f"{text} On {PUBLIC} none has a verdict."
 
 
-def count_claims(findings: Findings, papers: Sequence[Any]) -> str:
-    """Count the verdicts on the claims with a number in the miniature world."""
-    by_paper = findings[MINIATURE]
-    verdicts = [(paper, v) for paper in papers for _, v in report.paper_verdicts(by_paper[paper.key])]
-    pairs = [(paper, v.outcome) for paper, v in verdicts if v.printed is not None]
-    counts = Counter(shorten_outcome(outcome) for _, outcome in pairs)
-    successes = Counter(paper.method for paper, outcome in pairs if outcome in SUCCESSES).most_common()
-    words = {outcome: outcome for outcome in OUTCOME_MARKS} | {stats.FAILED: "other"}
-    words[stats.SUPPORTED] += f" ({', '.join(f'{method} {number}' for method, number in successes)})" * bool(successes)
-    half = sum(outcome == stats.LESS_THAN_HALF for _, outcome in pairs)
-    refuted = [paper.method for paper, outcome in pairs if outcome == stats.REFUTED]
-    details = [f"{half} below half"] * bool(half)
-    details += [f"{len(refuted)} below zero: {', '.join(sorted({*refuted}))}"] * bool(refuted)
-    words[NOT_SUPPORTED] += f" ({'; '.join(details)})" * bool(details)
-    numbers = ", ".join(f"{counts[outcome]} {word}" for outcome, word in words.items() if counts[outcome])
-    return f"Of all {len(pairs)} claims with a number, `study` has {numbers}."
+def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
+    """Count the verdicts on the claims with a number in the miniature world, as a Markdown table by paper."""
+    rows = {}
+    for paper in papers:
+        verdicts = [verdict for _, verdict in report.paper_verdicts(findings[MINIATURE][paper.key])]
+        outcomes = [report.shorten(verdict.outcome) for verdict in verdicts if verdict.printed is not None]
+        if outcomes:
+            rows[paper.method] = Counter(outcomes)
+    table = pd.DataFrame(rows, list(map(report.shorten, report.OUTCOME_WORDS))).T.fillna(0).astype(int)
+    table = table.loc[:, table.any()]
+    table.loc["all"] = table.sum()
+    return to_markdown(table.reset_index(names="paper"))
 
 
 def list_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[float]:
@@ -268,6 +258,7 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [report.table_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
+    names += ["in its text"] * is_of_text(verdict)
     return ", ".join(filter(None, names))
 
 
@@ -281,14 +272,33 @@ def drop_unit(difference: str) -> str:
     return re.sub(r" (F1|points)$", "", difference)
 
 
+class Gain(NamedTuple):
+    """A verdict on a difference, with the baseline's score, and the same in exact match where a record has it."""
+
+    record: Record
+    verdict: Verdict
+    level: stats.Estimate
+    exact: stats.Estimate | None
+
+    @property
+    def outcome(self) -> str:
+        """The verdict; on controls, too, none where the regime cannot test the paper's claims."""
+        return stats.UNTESTED if self.record.untested else self.verdict.outcome
+
+    @property
+    def text(self) -> str:
+        """The difference without its unit, in few words."""
+        return drop_unit(report.state_verdict(self.record, self.verdict, short=True)[2])
+
+
 class Advised(NamedTuple):
     """A line of advice with our differences in each world, those of its control, and its cost, if any is supported."""
 
     advice: Any
     below: str  # what it is compared with
-    miniature: Pairs
-    control: Pairs
-    public: Pairs
+    miniature: list[Gain]
+    control: list[Gain]
+    public: list[Gain]
     cost: str
 
 
@@ -308,13 +318,13 @@ def list_advised(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         stored.setdefault(record.preset, {})[record.artefact] = record
     advised = []
     for each in advice:
-        miniature, public = (find_pairs(judged, each.exhibits, each.row) for judged in current.values())
-        control = find_pairs(current[MINIATURE], each.control[1:2], each.control[2:])
-        if not (pairs := miniature + public):
+        miniature, public = (find_gains(judged, each.exhibits, each.row) for judged in current.values())
+        control = find_gains(current[MINIATURE], each.control[1:2], each.control[2:])
+        if not (gains := miniature + public):
             continue
         below = figures.readable(each.row[1].partition(", ")[0]).partition(" (")[0]  # of a curve, without x
-        is_supported = any(name_gain(*pair) in SUCCESSES for pair in pairs + control)
-        cost = each.cost(stored[pairs[0][0].preset]) if is_supported else ""
+        is_supported = any(gain.outcome in SUCCESSES for gain in gains + control)
+        cost = each.cost(stored[gains[0].record.preset]) if is_supported else ""
         advised.append(Advised(each, below, miniature, control, public, cost))
     return advised
 
@@ -326,39 +336,42 @@ def recommend(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) 
     """
     lines = []
     for each in list_advised(findings, papers, advice):
-        gains = ["; ".join(state_gains(pairs)) or "–" for pairs in (each.miniature, each.control, each.public)]
+        gains = ["; ".join(map(state_gain, gains)) or "–" for gains in (each.miniature, each.control, each.public)]
         if each.control:
             gains[1] = f"{each.advice.control[0]}: {gains[1]}"
         lines.append([each.advice.situation, each.advice.train, each.below, *gains, each.cost])
     return pd.DataFrame(sorted(lines, key=lambda line: not line[-1]), columns=COLUMNS)
 
 
-def find_pairs(judged: Iterable[Judged], exhibits: Collection[str], row: Sequence[str]) -> Pairs:
-    """Find the plain differences that the row of an `Advice` names in records of some exhibits, none outdated."""
-    return [
-        (record, verdict)
-        for record, verdicts in judged
-        for verdict in (verdicts if record.artefact in exhibits else ())
-        if not (claim := verdict.claim).than and (claim.above, claim.below, *claim.columns)[: len(row)] == tuple(row)
-        if verdict.outcome != stats.OUTDATED
-    ]
+def find_gains(judged: Iterable[Judged], exhibits: Sequence[str], row: Sequence[str]) -> list[Gain]:
+    """Find the plain differences that the row of an `Advice` names in records of some exhibits, none outdated.
+
+    Where records of a preset compare the same on the same columns, the one with the most seeds counts, or the first.
+    """
+    pairs: dict[tuple, Pairs] = {}
+    for record, verdicts in judged:
+        for verdict in verdicts if record.artefact in exhibits else ():
+            claim, columns = verdict.claim, record.by_metric()[0].columns
+            is_meant = not claim.than and (claim.above, claim.below, *claim.columns)[: len(row)] == tuple(row)
+            if is_meant and verdict.outcome != stats.OUTDATED:
+                pairs.setdefault((record.preset, *(claim.columns or columns)), []).append((record, verdict))
+    gains = []
+    for alike in pairs.values():
+        alike.sort(key=lambda pair: exhibits.index(pair[0].artefact))
+        record, verdict = max(alike, key=lambda pair: len(pair[1].estimate.values))
+        first, claim = record.by_metric()[0], verdict.claim
+        level = stats.estimate(first, [(1, claim.below, claim.columns or first.columns)])
+        exact = filter(None, (estimate_exact_match(one, other.claim) for one, other in alike))
+        gains.append(Gain(record, verdict, level, next(exact, None)))
+    return gains
 
 
-def state_gains(pairs: Pairs) -> list[str]:
-    """State differences with intervals, those in exact match too, with verdicts where they are none of success."""
-    texts = []
-    for record, verdict in pairs:
-        gain, outcome = report.state_verdict(record, verdict, short=True)[2], name_gain(record, verdict)
-        if exact := estimate_exact_match(record, verdict.claim):
-            gain += f", EM {state_half(exact)}"
-        remarks = [outcome * (outcome not in SUCCESSES), f"{record.preset}/{record.artefact}"]
-        texts.append(f"{gain} ({', '.join(filter(None, remarks))})")
-    return texts
-
-
-def name_gain(record: Record, verdict: Verdict) -> str:
-    """Name a verdict; on controls, too, none where the regime cannot test the paper's claims."""
-    return stats.UNTESTED if record.untested else verdict.outcome
+def state_gain(gain: Gain) -> str:
+    """State a difference with its interval, that in exact match too, with its verdict where it is none of success."""
+    text = report.state_verdict(gain.record, gain.verdict, short=True)[2]
+    text += f", EM {state_half(gain.exact)}" if gain.exact else ""
+    remarks = [gain.outcome * (gain.outcome not in SUCCESSES), f"{gain.record.preset}/{gain.record.artefact}"]
+    return f"{text} ({', '.join(filter(None, remarks))})"
 
 
 def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
@@ -378,14 +391,12 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
     rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}  # gains and costs by situation and method
     for each in list_advised(findings, papers, advice):
-        page = pages[(each.miniature + each.public)[0][0].paper_key]
+        page = pages[(each.miniature + each.public)[0].record.paper_key]
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
-        gains += [f"over {each.below}: {mark_gain(*pair)}" for pair in each.miniature]
-        gains += [f"{each.advice.control[0]}: {mark_gain(*pair)}" for pair in each.control]
-        gains += [
-            f"`{record.preset}`{f', over {each.below}' * (not each.miniature)}: {mark_gain(record, verdict)}"
-            for record, verdict in each.public
-        ]
+        gains += [f"over {each.below} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.miniature]
+        gains += [f"{each.advice.control[0]} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.control]
+        over = f", over {each.below}" * (not each.miniature)
+        gains += [f"`{gain.record.preset}`{over} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.public]
         costs += [each.cost] if each.cost else []
     lines, last = [], ""
     for (situation, train), (gains, costs) in rows.items():
@@ -399,13 +410,10 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
 
-def mark_gain(record: Record, verdict: Verdict) -> str:
+def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
-    gain = drop_unit(report.state_verdict(record, verdict, short=True)[2])
-    if name_gain(record, verdict) in SUCCESSES:
-        gain = f"**{gain}**"
-    exact = estimate_exact_match(record, verdict.claim)
-    return gain + (f", EM {state_half(exact)}" if exact and exact.mean < 0 else "")
+    text = f"**{gain.text}**" if gain.outcome in SUCCESSES else gain.text
+    return text + (f", EM {state_half(gain.exact)}" if gain.exact and gain.exact.mean < 0 else "")
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
@@ -427,6 +435,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
+    lines += ["", "Verdicts on claims with a number in the paper, in `study`:", "", tabulate_counts(findings, papers)]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)

@@ -71,8 +71,8 @@ KEY = (
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
     "teacher, or, an ensemble, below one reader. No difference: the same score with every seed. A share of a gain is "
     "supported above half of the paper's. Where the paper prints no number, a difference too small to be printed is "
-    "refuted. The p value in its column is that against zero; of a share, against half of the paper's; of “at most 1”, "
-    "against a change of 1. A verdict on the size has its own behind it. "
+    "refuted. Of the p values, p (0) is against zero; of a share, against half of the paper's; of “at most 1”, against "
+    "a change of 1. Where the paper's difference, or half of it, decides, p (paper) is against that. "
     "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
     "that two claims are about counts once."
 )
@@ -171,14 +171,12 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         row = {"claim": "Control: " * verdict.claim.control + verdict.claim.text, "ours": ours.replace("95 % CI ", "")}
         row |= {"paper": reported or "no number" * (not verdict.claim.control)}
         word = name_outcome(verdict)
-        row |= {"verdict": word.capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, ""), "limit": "", "p": ""}
+        row |= {"verdict": word.capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, ""), "limit": ""}
+        is_shown = verdict.p is not None and word not in (SAME, TOO_FEW_SEEDS)
+        row |= {"p": state_p(verdict.p) if is_shown else ""}
+        row |= {"p_size": "" if verdict.p_size is None else state_p(verdict.p_size)}
         if word == SAME:
             row["kind"] = VERDICT_KINDS[stats.UNDECIDED]
-        elif verdict.p is not None and word != TOO_FEW_SEEDS:
-            row["p"] = state_p(verdict.p)
-        if verdict.p_size is not None:
-            p = state_p(verdict.p_size)
-            row["verdict"] += f" (size: p {p if p.startswith('<') else f'= {p}'})"
         if verdict in drawn:
             low, high = map(place, ends)
             row |= {"limit": f"{limit:.1f}", "low": low, "width": round(high - low, 1)}
@@ -336,11 +334,13 @@ def show(record: Record) -> None:
 
 
 def show_study(*artefacts: str) -> None:
-    """Display what preset study has of some artefacts of a paper: the verdicts on their claims, and curves."""
+    """Display what preset study has of some artefacts of a paper: verdicts on claims, curves, tables without claims."""
     for record, verdicts in judge_study(artefacts):
         display(HTML(TEMPLATE.titled(record, verdicts)))
         if record.kind == "curve":
             display(figures.draw_record(record))
+        elif not verdicts:
+            display(HTML(TEMPLATE.below(record)))
 
 
 def preview_study(*artefacts: str) -> None:

@@ -30,8 +30,10 @@ def choose_cases(
     before, after = (answer(preset, [model], windows, together=True) for model in readers.values())
     f1_before, f1_after = (metrics.score(examples, predictions).f1 for predictions in (before, after))
     fits, broken = (f1_before == 0) & (f1_after == 100), (f1_before == 100) & (f1_after == 0)
+    count = len({example.group for example in examples})
+    size = f"{count:,} questions" + f" on {len(examples):,} passages" * (count < len(examples))
     changes = (
-        f"of {len(examples):,} questions, distillation turned {fits.sum()} wrong answers right (F1 from 0 to 100) "
+        f"of {size}, distillation turned {fits.sum()} wrong answers right (F1 from 0 to 100) "
         f"and {broken.sum()} right ones wrong: a case shows how a reader changes, not that it improves"
     )
     for number in np.flatnonzero(fits):
