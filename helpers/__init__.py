@@ -1,9 +1,14 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Public are the functions below, Training, Teacher, TrainingSettings, UserError and metrics, which dir(helpers) lists.
-Other names are private by convention. Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
+Public names, which dir(helpers) lists; others are private by convention:
 
-Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; score an answer (0..1); catch errors:
+- load_reader loads a trained reader from a folder, from the Hub or by its training's name. run executes notebooks.
+- metrics scores answers from 0 to 1. UserError is raised where files, presets or models cannot be used.
+- The losses of the papers are functions of tensors.
+- fit trains a model by a loss with TrainingSettings. Training makes model, batches and loss from a preset
+  (load_preset), single_readers such Trainings for IMM's Single. A Teacher adds to their batches.
+
+Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 >>> load_reader("deepset/minilm-uncased-squad2").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
 'Ada Bell'
@@ -11,11 +16,11 @@ Ask a reader in a folder, on the Hub, or of a training's name; run notebooks; sc
 0
 >>> metrics.f1("Ada", ["Ada Bell"])
 0.6666666666666666
->>> issubclass(UserError, ValueError)  # raised where files, presets or models cannot be used
+>>> issubclass(UserError, ValueError)
 True
 
-Losses are functions of tensors, a value per example, listed below. Those on spans take start and end, here of a window
-of 3 tokens. What a paper adds up of them is in its module of losses, such as helpers.papers.a2d.losses.
+Losses have a value per example. Those on spans take start and end, here of a window of 3 tokens. What a paper adds up
+of them is in its module of losses, such as helpers.papers.a2d.losses.
 
 >>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])

@@ -73,14 +73,19 @@ class TrainedReader:
         }
         self.precision = getattr(config, "precision", "fp32")
 
+    def __repr__(self) -> str:
+        """Name the model, what it reads at once, and whether it may give no answer."""
+        model, length = type(self.model).__name__, self.windows["max_length"]
+        return f"TrainedReader({model}, max_length={length}, unanswerable={self.unanswerable})"
+
     def answer(
         self, question: str | Sequence[str], passage: str | Sequence[str], *, no_answer: bool | None = None
     ) -> Prediction | list[Prediction]:
-        """Answer a question about a passage, or a list of questions, each about its passage in a second list.
+        """Answer a question about a passage, or a list of questions, each about its passage in a list or all about one.
 
         A `Prediction` has the answer's ``text``, its ``span`` (half-open, in characters of the passage; None where the
         text is ""), its ``probability`` among the ``n_best`` spans, and these, best first. Raises DataError for what is
-        neither two texts nor two lists of as many, and for a text that is empty or holds a lone surrogate.
+        neither texts nor lists of as many, and for a text that is empty or holds a lone surrogate.
         """
         if isinstance(question, str) and isinstance(passage, str):
             return self.answer([question], [passage], no_answer=no_answer)[0]
@@ -124,8 +129,7 @@ class TrainedReader:
             raise DataError(f"{problem}; raise what is lower")
         is_single = isinstance(question, str)
         questions = [question] if is_single else question
-        contexts = [context] * len(questions) if isinstance(context, str) and _is_list(questions) else context
-        examples = _make_examples(questions, contexts)
+        examples = _make_examples(questions, context)
         most = 2 * top_k + 10  # spans of a window that the pipeline looked at
         limits = {"n_best": max(PAIRED, most)} if self.by_window else {}
         if max_answer_len is not None:
@@ -180,8 +184,10 @@ def _is_list(value: object) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str | bytes | dict)
 
 
-def _make_examples(questions: Sequence[str], passages: Sequence[str]) -> list[Example]:
-    # Makes examples of two lists of texts. Raises DataError where they are none.
+def _make_examples(questions: Sequence[str], passages: str | Sequence[str]) -> list[Example]:
+    # Makes examples of two lists of texts, or of one passage for all. Raises DataError where they are none.
+    if isinstance(passages, str) and _is_list(questions):
+        passages = [passages] * len(questions)
     if not _is_list(questions) or not _is_list(passages):
         kinds = f"{type(questions).__name__} and {type(passages).__name__}"
         raise DataError(f"expected two texts, or two lists of texts, found {kinds}; give one of these")
@@ -213,9 +219,11 @@ def load_reader(model: Path | str) -> TrainedReader:
     """Load a reader from a folder in Hugging Face format or by its name on the Hub.
 
     The name of a training in results/ does as well, or the beginning of it if no other begins so. The reader's
-    ``answer(question, passage)``, of two texts or two lists, returns a `Prediction` each: ``text``, ``span`` and
+    ``answer(question, passage)``, of texts or lists, returns a `Prediction` each: ``text``, ``span`` and
     ``probability``. Raises EncoderError where it cannot be loaded or is no trained reader.
     """
+    if not isinstance(model, str | os.PathLike):
+        raise EncoderError(f"model: expected a folder or a name, found {model!r}; give one")
     folders = find_models(str(model))
     if len(folders) > 1:
         shown = ", ".join(str(folder.parent.relative_to(paths.trainings())) for folder in folders[:3])

@@ -30,6 +30,11 @@ def test_every_preset_loads_under_its_name_on_every_machine(name, monkeypatch):
     assert load_preset(name, "imm", "imm_main") == first and first.name == name
 
 
+def test_a_topic_is_a_paper_or_a_notebook():
+    with pytest.raises(PresetError, match=r"^no topic 'im': give one of .*, imm, imm_ablations, "):
+        load_preset("mini", "im")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -66,7 +66,11 @@ def test_a_folder_comes_before_trainings_whose_names_begin_like_it(folder, resul
         shutil.copytree(folder, results / "mini/models" / name / "model")
     shutil.copytree(folder, tmp_path / "Reader")
     monkeypatch.chdir(tmp_path)
-    assert helpers.load_reader("Reader").windows == {"max_length": 64, "stride": 16}
+    reader = helpers.load_reader("Reader")
+    assert reader.windows == {"max_length": 64, "stride": 16}
+    assert repr(reader) == "TrainedReader(BertForQuestionAnswering, max_length=64, unanswerable=False)"
+    with pytest.raises(EncoderError, match=r"^model: expected a folder or a name, found None; give one$"):
+        helpers.load_reader(None)
 
 
 def test_lists_are_answered_like_one_by_one(folder, examples):
@@ -75,6 +79,8 @@ def test_lists_are_answered_like_one_by_one(folder, examples):
     alone = [reader.answer(q, p).text for q, p in zip(questions, passages, strict=True)]
     assert [each.text for each in reader.answer(questions, passages)] == alone
     assert reader.answer([], []) == []
+    about_one = [reader.answer(question, passages[0]).text for question in questions]
+    assert [each.text for each in reader.answer(questions, passages[0])] == about_one
     with pytest.raises(DataError, match=r"^the list of passages is shorter than that of questions \(2, 6\); give each"):
         reader.answer(questions, passages[:2])
     with pytest.raises(DataError, match=r"^the list of passages is longer than that of questions \(2, 1\); give each"):
@@ -87,7 +93,7 @@ def test_lists_are_answered_like_one_by_one(folder, examples):
     ("question", "passage", "message"),
     [
         ("Who?", ["Ada leads."], "expected two texts, or two lists of texts, found str and list"),
-        (["Who?"], "A", "expected two texts, or two lists of texts, found list and str"),
+        (["Who?"], b"A", "expected two texts, or two lists of texts, found list and bytes"),
         ("Who?", None, "expected two texts, or two lists of texts, found str and NoneType"),
         (None, "Ada leads.", "expected two texts, or two lists of texts, found NoneType and str"),
         (b"Who?", b"Ada.", "expected two texts, or two lists of texts, found bytes and bytes"),

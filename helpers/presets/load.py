@@ -36,9 +36,18 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
+        if topic not in (names := sorted({*list_topics(), *tables})):
+            raise PresetError(f"no topic {topic!r}: give one of {', '.join(names)}")
         values = change(values, tables.get(topic, {}))
     loaded = validate(values, path.name)
     return override(loaded, overrides) if overrides else loaded
+
+
+def list_topics() -> list[str]:
+    """List what tables of a preset may be for: papers, and notebooks by their names without numbers."""
+    folders = (paths.PACKAGE / "papers").glob("*/__init__.py")
+    notebooks = (path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb"))
+    return [*(path.parent.name for path in folders), *notebooks]
 
 
 def override(preset: Preset, settings: Mapping[str, object]) -> Preset:
