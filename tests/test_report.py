@@ -411,7 +411,7 @@ def test_the_overview_says_what_is_not_tested_and_what_its_verdict_would_be():
     paper = SimpleNamespace(key="imm", headlines=("table1",))
     assert {verdict.outcome for _, verdict in report.main_verdicts(paper, judged)} == {stats.UNTESTED}
     (line,) = findings.state_untested(paper, judged)
-    assert line == "\nWere they tested, the main claims would be: mini, Table 1: supported, smaller."
+    assert line == "\nIf tested, the main claims would be: mini, Table 1: supported, smaller."
     assert findings.state_untested(paper, report.judge_records([claimed(claims=[of_paper])])) == []
 
 

@@ -35,7 +35,8 @@ MOST_LEVELS = 3  # methods without an x beside a curve; of more the table alone 
 LINEAR = 5  # points up to which differences are drawn to scale where some are above four times as much
 MOST_WORDS = 84  # of the passage in the picture of a case
 COLORS = seaborn.color_palette("colorblind")
-COLORS[6], COLORS[8] = "#6e3a8e", "#8a7d00"  # the palette's are too pale on white
+del COLORS[7]  # grey, which is for what is outdated
+COLORS[6], COLORS[7] = "#6e3a8e", "#8a7d00"  # the palette's are too pale on white
 COLORS *= 2
 INK, SOFT, GRID = "#1b1c1d", "#6a6b6c", "#dededf"
 DARK = {INK: "#dcddde", SOFT: "#9a9b9c", GRID: "#3c3d3e"}  # the same in an SVG on a dark page

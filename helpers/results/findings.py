@@ -497,7 +497,7 @@ def state_untested(paper: Any, judged: Sequence[Judged]) -> list[str]:
         f"{record.preset}, {report.table_of(record)}: {report.name_outcome(verdict)}"
         for record, verdict in judge_untested(paper, judged)
     ]
-    return [f"\nWere they tested, the main claims would be: {'; '.join(texts)}."] if texts else []
+    return [f"\nIf tested, the main claims would be: {'; '.join(texts)}."] if texts else []
 
 
 def scores_of(record: Record) -> str:
