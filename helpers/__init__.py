@@ -4,11 +4,8 @@ Public names, which dir(helpers) lists; others are private by convention:
 
 - load_reader loads a trained reader from a folder, from the Hub or by its training's name. run executes notebooks.
 - metrics scores answers from 0 to 1. UserError is raised where files, presets or models cannot be used.
-- The losses of the papers are functions of tensors.
 - fit trains a model by a loss with TrainingSettings. Training makes model, batches and loss from a preset
   (load_preset), single_readers such Trainings for IMM's Single. A Teacher adds to their batches.
-
-Importing sets OMP_WAIT_POLICY=PASSIVE and KMP_BLOCKTIME=0 where these are unset.
 
 >>> load_reader("deepset/minilm-uncased-squad2").answer("Who leads Gamma?", "Ada Bell leads Gamma.").text
 'Ada Bell'

@@ -13,7 +13,6 @@ from helpers.errors import UserError
 from helpers.presets.schema import EXAMPLES, Preset
 
 PRESET_NAMES = ("smoke", "mini", "study", "lab", "lab-large", "paper")
-
 TRAINED = ("training", "mnemonic", *EXAMPLES)  # sections of data and trainings
 
 parse_toml = cache(tomllib.loads)  # which takes longer than all else here
@@ -36,8 +35,8 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
-        if topic not in (names := sorted({*list_topics(), *tables})):
-            raise PresetError(f"no topic {topic!r}: give one of {', '.join(names)}")
+        if topic not in (names := {*tables, *list_topics()}):
+            raise PresetError(f"no topic {topic!r}: give one of {', '.join(sorted(names))}")
         values = change(values, tables.get(topic, {}))
     loaded = validate(values, path.name)
     return override(loaded, overrides) if overrides else loaded
@@ -45,15 +44,12 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
 
 def list_topics() -> list[str]:
     """List what tables of a preset may be for: papers, and notebooks by their names without numbers."""
-    folders = (paths.PACKAGE / "papers").glob("*/__init__.py")
-    notebooks = (path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb"))
-    return [*(path.parent.name for path in folders), *notebooks]
+    notebooks = [path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb")]
+    return [*notebooks, *(path.parent.name for path in paths.PACKAGE.glob("papers/*/__init__.py"))]
 
 
 def override(preset: Preset, settings: Mapping[str, object]) -> Preset:
-    """Return a preset with other values by key, such as "training.epochs". A number may stand for a text.
-
-    Raises PresetError."""
+    """Return a preset with other values by key ("training.epochs"). A number may stand for a text. Raises PresetError."""
     texts = [key for key, kind in keys().items() if kind is str]
     changes = {"data.train_share": 1.0} if "data.train_size" in settings else {}  # a number is no share of itself
     for key, value in settings.items():
@@ -145,14 +141,9 @@ def nest(values: Values) -> dict:
 
 def nearest_key(name: str) -> str:
     """Return the key that is most like a name, or else whose last part is most like the name's; "" where none is."""
-    if near := get_close_matches(name, keys(), 1, 0.75):
-        return near[0]
-    section, _, last = name.rpartition(".")
-    # The first key of a last part wins, one of the same section over all others.
-    others = sorted(reversed(keys()), key=lambda other: other.startswith(f"{section}."))
-    keys_by_name = {other.rpartition(".")[2]: other for other in others}
-    near = get_close_matches(last, keys_by_name, 1, 0.75)
-    return keys_by_name[near[0]] if near else ""
+    keys_by_name, last = {key.rpartition(".")[2]: key for key in reversed(keys())}, name.rpartition(".")[2]
+    near = get_close_matches(name, keys(), 1, 0.75) or get_close_matches(last, keys_by_name, 1, 0.75)
+    return keys_by_name.get(near[0], near[0]) if near else ""
 
 
 def explain(error: pydantic.ValidationError) -> str:

@@ -80,7 +80,7 @@ def state_claims() -> list[Claim]:
     gaps = average_gaps(np.stack([frame.to_numpy().T for frame in frames]), labels_NxD)
     text, printed = "the ratios of texts with the same label are nearer to each other", gaps[DIFFERENT] - gaps[SAME]
     rows = {"above": DIFFERENT, "below": SAME, "columns": ["ratios"]}
-    return [Claim(text=text, **rows, primary=True, printed=round(printed, 2))]
+    return [Claim(text=text, **rows, primary=True, printed=round(printed, 2), printed_for="for eight texts")]
 
 
 def read_ratios(table: str) -> pd.DataFrame:
