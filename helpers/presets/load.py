@@ -49,7 +49,7 @@ def list_topics() -> list[str]:
 
 
 def override(preset: Preset, settings: Mapping[str, object]) -> Preset:
-    """Return a preset with other values by key ("training.epochs"). A number may stand for a text. Raises PresetError."""
+    """Return a preset with other values by key ("training.epochs"). A number may be a text. Raises PresetError."""
     texts = [key for key, kind in keys().items() if kind is str]
     changes = {"data.train_share": 1.0} if "data.train_size" in settings else {}  # a number is no share of itself
     for key, value in settings.items():

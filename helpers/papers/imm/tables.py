@@ -161,10 +161,7 @@ def state_rounds(most: int, shown: Iterable[str]) -> list[Claim]:
 
 
 def table2(preset: Preset) -> Plan:
-    """Make Table 2: F1 of each method's reader of one domain on its clean questions, AddSent and AddOneSent.
-
-    It is empty where the preset names no adversarial questions.
-    """
+    """Make Table 2: F1 of each method on one domain's clean questions, AddSent and AddOneSent; empty without these."""
     if not preset.data.adversarial:
         return {}
     models, _ = yield from train_methods(preset, preset.imm.max_rounds)
