@@ -1,6 +1,6 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Public names, which dir(helpers) lists; others are private by convention:
+Public names, which dir(helpers) lists; others may change:
 
 - load_reader loads a trained reader from a folder, from the Hub or by its training's name. run executes notebooks.
 - metrics scores answers from 0 to 1. UserError is raised where files, presets or models cannot be used.

@@ -33,14 +33,13 @@ OF_VERDICTS = (
     "significantly below the paper's gain, and not above zero. *Undecided*: neither."
 )
 OF_UNTESTED = (
-    f"*{stats.UNTESTED.capitalize()}*: we judged the setting unfit, [after seeing results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen); [Results](results/README.md) say what the "
-    "verdicts would be."
+    f"*{stats.UNTESTED.capitalize()}*: the setting was judged unfit, [after seeing results]"
+    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points, the baseline's in brackets. EM: exact match, where it falls. Steps: of all trainings, beside the "
-    "baseline's. **Bold**: supported."
+    "F1 or points (the baseline's). EM: exact match, where recorded and lower. Steps: relative to the baseline's, in "
+    "`study`. **Bold**: supported."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -89,8 +88,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     headlines = rank_headlines(findings, papers)
     words = [OF_VERDICTS, OF_UNTESTED, *explain_outdated(headlines)]
     words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
-    explained = "\n".join(["What this means:\n", *(f"- {each}" for each in words)])
-    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), explained]
+    parts = [state_conclusion(headlines), PICTURE, state_main(headlines), *words]
     parts.append(state_advice(findings, papers, advice))
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
@@ -199,9 +197,10 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
     for same, other in pairs:
         if same is record and is_of_text(other) and report.are_alike(other.claim, verdict.claim):
             word = shorten_outcome(other.outcome)
-            others.append(report.state_verdict(record, other)[1] + f": {word}" * (word != outcome))
+            others.append(report.state_verdict(record, other)[1] + f", {word}" * (word != outcome))
     about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
-    parts = [", ".join(filter(None, about)), f"paper: {', in its text '.join([printed, *others])}" * bool(printed)]
+    paper = f"paper's table: {printed}, its text: {', '.join(others)}" if others else f"paper: {printed}"
+    parts = [", ".join(filter(None, about)), paper * bool(printed)]
     return f"{drop_unit(difference)} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
 
 
@@ -209,15 +208,17 @@ def explain_outdated(headlines: Headlines) -> list[str]:
     """Say why main claims are outdated."""
     pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
     reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: run before a correction; {reason}." for reason in reasons]
+    return [f"*{stats.OUTDATED.capitalize()}*: {reason}." for reason in reasons]
 
 
 def state_conclusion(headlines: Headlines) -> str:
     """Count the verdicts on the papers' main claims in the miniature world, and say whether public corpora have any."""
     methods: dict[str, list[str]] = {}
     for paper, by_world in headlines:
-        if by_world[MINIATURE]:
-            methods.setdefault(shorten_outcome(by_world[MINIATURE][0][1].outcome), []).append(paper.method)
+        if pairs := [pair for pair in by_world[MINIATURE] if not is_of_text(pair[1])]:
+            outcomes = [shorten_outcome(verdict.outcome) for _, verdict in pairs]
+            place = f" with {place_apart(*pairs[0], pairs, pairs)}" * (len({*outcomes}) > 1)
+            methods.setdefault(outcomes[0], []).append(paper.method + place)
     counts = [f"{len(methods[word])} {word} ({', '.join(methods[word])})" for word in OUTCOME_MARKS if word in methods]
     text = f"**Main claims in the {MINIATURE}: {', '.join(counts)}.**"
     public = list_outcomes(headlines, PUBLIC)
@@ -281,11 +282,6 @@ class Gain(NamedTuple):
     exact: stats.Estimate | None
 
     @property
-    def outcome(self) -> str:
-        """The verdict; on controls, too, none where the regime cannot test the paper's claims."""
-        return stats.UNTESTED if self.record.untested else self.verdict.outcome
-
-    @property
     def text(self) -> str:
         """The difference without its unit, in few words."""
         return drop_unit(report.state_verdict(self.record, self.verdict, short=True)[2])
@@ -322,8 +318,11 @@ def list_advised(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         control = find_gains(current[MINIATURE], each.control[1:2], each.control[2:])
         if not (gains := miniature + public):
             continue
-        below = figures.readable(each.row[1].partition(", ")[0]).partition(" (")[0]  # of a curve, without x
-        is_supported = any(gain.outcome in SUCCESSES for gain in gains + control)
+        name = each.row[1]
+        if figures.readable(name) == name:
+            name = name.partition(", ")[0]  # of a curve, without x
+        below = figures.readable(name).partition(" (")[0]
+        is_supported = any(gain.verdict.outcome in SUCCESSES for gain in gains + control)
         cost = each.cost(stored[gains[0].record.preset]) if is_supported else ""
         advised.append(Advised(each, below, miniature, control, public, cost))
     return advised
@@ -369,9 +368,9 @@ def find_gains(judged: Iterable[Judged], exhibits: Sequence[str], row: Sequence[
 def state_gain(gain: Gain) -> str:
     """State a difference with its interval, that in exact match too, with its verdict where it is none of success."""
     text = report.state_verdict(gain.record, gain.verdict, short=True)[2]
-    text += f", EM {state_half(gain.exact)}" if gain.exact else ""
-    remarks = [gain.outcome * (gain.outcome not in SUCCESSES), f"{gain.record.preset}/{gain.record.artefact}"]
-    return f"{text} ({', '.join(filter(None, remarks))})"
+    text += state_exact(gain) if gain.exact else ""
+    outcome, place = gain.verdict.outcome, f"{gain.record.preset}/{gain.record.artefact}"
+    return f"{text} ({f'{outcome}, ' * (outcome not in SUCCESSES)}{place})"
 
 
 def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
@@ -393,8 +392,11 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     for each in list_advised(findings, papers, advice):
         page = pages[(each.miniature + each.public)[0].record.paper_key]
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
-        gains += [f"over {each.below} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.miniature]
-        gains += [f"{each.advice.control[0]} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.control]
+        several = len({gain.record.artefact for gain in each.miniature}) > 1
+        for number, gain in enumerate(each.miniature):
+            over, table = f"over {each.below}: " * (not number), f" ({report.table_of(gain.record)})" * several
+            gains.append(over + mark_gain(gain) + table)
+        gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in each.control]
         over = f", over {each.below}" * (not each.miniature)
         gains += [f"`{gain.record.preset}`{over} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.public]
         costs += [each.cost] if each.cost else []
@@ -412,8 +414,14 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
-    text = f"**{gain.text}**" if gain.outcome in SUCCESSES else gain.text
-    return text + (f", EM {state_half(gain.exact)}" if gain.exact and gain.exact.mean < 0 else "")
+    text = f"**{gain.text}**" if gain.verdict.outcome in SUCCESSES else gain.text
+    return text + (state_exact(gain) if gain.exact and gain.exact.mean < 0 else "")
+
+
+def state_exact(gain: Gain) -> str:
+    """Return a difference in exact match, with its seeds where it is of another record than the gain."""
+    over = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over)
+    return f", EM {state_half(gain.exact)}{over}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
