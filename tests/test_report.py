@@ -529,6 +529,16 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     assert IMM.caveat == "Fine-tuning from other domains also gains less than half of the paper's."
 
 
+def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkeypatch):
+    monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
+    stored = records.read_all("study", "a2d")
+    outcomes = {v.claim.text: v.outcome for verdicts in stats.judge_all(stored) for v in verdicts}
+    assert outcomes["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.SUPPORTED
+    assert outcomes["RMR + A2D beats RMR (E) on AddSent"] == stats.REFUTED
+    caveat = "Tuned temperature: 8; the paper's, 2: supported, too. On misleading passages its ensemble stays better."
+    assert caveat == A2D.caveat
+
+
 def test_mtdnns_readers_of_questions_alone_have_something_to_learn(monkeypatch):
     monkeypatch.setenv("HELPERS_RESULTS", str(paths.ROOT / "results"))
     stored = next(record for record in records.read_all("study", "mtdnn") if record.artefact == "mtdnn/table2")
