@@ -469,6 +469,26 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert "| twice: 0.0 ± 2.0<br>`lab`, over A (50.0): **+5.0 ± 1.2** | 1 × |" in text
 
 
+def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():
+    claims = [{"text": "c", "above": "B", "below": "A", "control": True}]
+    few = [
+        (row, "x", seed, value + seed * (row == "B"), None, metric)
+        for metric, of_metric in {"F1": {"A": 50, "B": 54}, "EM": {"A": 40, "B": 36}}.items()
+        for row, value in of_metric.items()
+        for seed in range(5)
+    ]
+    many = [(row, "x", seed, value) for row, value in {"A": 50, "B": 53}.items() for seed in range(7)]
+    other = [(row, "y", seed, value) for row, value in {"A": 50, "B": 51}.items() for seed in range(9)]
+    scores = {"imm/your_domains": few, "imm/table1": many, "imm/table2": other}
+    judged = report.judge_records([record(name, rows, preset="study", claims=claims) for name, rows in scores.items()])
+    same, apart = findings.find_gains(judged, ("imm/your_domains", "imm/table1", "imm/table2"), ("B", "A"))
+    assert (same.record.artefact, same.level.mean, apart.record.artefact) == ("imm/table1", 50, "imm/table2")
+    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM -2.0 ± 2.0 (5 seeds)"
+    assert (
+        findings.state_exact(findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))[0]) == ", EM -2.0 ± 2.0"
+    )
+
+
 def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
     claims = [{"text": "B", "above": "B", "below": "A", "primary": True}, {"text": "C", "above": "C", "below": "A"}]
     outdated = claimed(claims=claims, title="IMM, Table 1: F1", outdated="its loss was wrong", outdated_rows=["B"])
