@@ -84,7 +84,7 @@ def advise_domains(train: str, above: str, below: str, control: tuple[str, ...] 
 
 ONE, SEVERAL = "one domain", "several domains"
 ENSEMBLE = "Mix ensemble"
-TWICE = "both trained twice as long"
+TWICE = "twice the steps"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(

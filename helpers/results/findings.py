@@ -38,7 +38,7 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points (the baseline's). EM: exact match, where recorded and lower. Steps: relative to the baseline's, in "
+    "F1 or points (baseline's). EM: exact match, where recorded and lower. Steps: relative to the baseline's, in "
     "`study`. **Bold**: supported."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
