@@ -90,14 +90,15 @@ def fit(
     if not (steps := len(batches)):
         raise UserError(f"{label or 'training'}: no batch; expected one or more; give examples, or more epochs")
     torch.manual_seed(seed)
-    device = training_device()
-    model.to(device).train()
+    model.to(device := training_device()).train()
     optimizer, multiple = make_optimizer(model, settings), 8
 
     def take_step(micro_batches, progress) -> dict[str, Tensor]:
         totals = {}
         for share, batch in micro_batches:
             terms = loss(forward(model, batch, settings.precision), batch, progress)
+            if not isinstance(terms, dict) or any(term.dim() for term in terms.values()):
+                raise UserError("loss: expected scalar terms by name; return such as {'loss': values.mean()}")
             (sum(terms.values()) * share).backward()
             totals = {name: totals.get(name, 0.0) + term.detach() * share for name, term in terms.items()}
         nn.utils.clip_grad_norm_(model.parameters(), settings.clip)
@@ -119,8 +120,7 @@ def fit(
         torch.cuda.set_rng_state_all(state["random"][1 : 1 + torch.cuda.device_count()])
         fitted, best = Fitted(**state["done"]), state["best"]
     first, begun = fitted.steps, time.perf_counter()
-    saved_at = told_at = begun
-    begun_at = begun - fitted.seconds
+    saved_at, told_at, begun_at = begun, begun, begun - fitted.seconds
 
     # Bars of several workers would overwrite each other. ``disable`` overrides TQDM_DISABLE.
     hidden = parent_process() is not None or "TQDM_DISABLE" in os.environ

@@ -285,6 +285,14 @@ def test_a_loss_that_is_not_finite_at_once_has_no_learning_rate_to_blame(windows
         loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
 
 
+@pytest.mark.parametrize("terms", [lambda output: output.start_logits.mean(), lambda output: {"per token": output[0]}])
+def test_a_loss_returns_scalar_terms_by_name(windows, terms):
+    with pytest.raises(
+        UserError, match=r"^loss: expected scalar terms by name; return such as \{'loss': values.mean\(\)\}"
+    ):
+        loop.fit(reader(), batches(windows), lambda output, batch, progress: terms(output), SETTINGS, seed=0)
+
+
 def test_a_training_without_a_bar_is_silent(windows, monkeypatch, capsys):
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     for hidden in (False, True):

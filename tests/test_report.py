@@ -371,7 +371,7 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     ((_, by_world),) = headlines = findings.rank_headlines(worlds, [paper])
     pairs = by_world[findings.MINIATURE]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    gains = "+5.0 ± 1.2 (5 seeds; paper's table: +9.5, its text: +9, +4)"
+    gains = "+5.0 ± 1.2 (5 seeds; paper's table: +9.5; its text: +9, +4)"
     assert findings.state_main(headlines).endswith(f" (Liu): {gains}.")
 
 
@@ -483,9 +483,10 @@ def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():
     judged = report.judge_records([record(name, rows, preset="study", claims=claims) for name, rows in scores.items()])
     same, apart = findings.find_gains(judged, ("imm/your_domains", "imm/table1", "imm/table2"), ("B", "A"))
     assert (same.record.artefact, same.level.mean, apart.record.artefact) == ("imm/table1", 50, "imm/table2")
-    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM -2.0 ± 2.0 (5 seeds)"
+    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM **-2.0 ± 2.0** (5 seeds)"
     assert (
-        findings.state_exact(findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))[0]) == ", EM -2.0 ± 2.0"
+        findings.state_exact(findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))[0])
+        == ", EM **-2.0 ± 2.0**"
     )
 
 
@@ -546,7 +547,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Fine-tuning from other domains gains under half, too."
+    assert IMM.caveat == "Fine-tuning also gains less than half the paper's."
 
 
 def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkeypatch):
@@ -555,7 +556,7 @@ def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkey
     outcomes = {v.claim.text: v.outcome for verdicts in stats.judge_all(stored) for v in verdicts}
     assert outcomes["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.SUPPORTED
     assert outcomes["RMR + A2D beats RMR (E) on AddSent"] == stats.REFUTED
-    caveat = "Tuned temperature: 8; the paper's, 2: supported, too. On misleading passages its ensemble stays better."
+    caveat = "Temperature: 8, tuned; the paper's 2 holds, too. On misleading passages its ensemble stays better."
     assert caveat == A2D.caveat
 
 

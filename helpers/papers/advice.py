@@ -84,7 +84,7 @@ def advise_domains(train: str, above: str, below: str, control: tuple[str, ...] 
 
 ONE, SEVERAL = "one domain", "several domains"
 ENSEMBLE = "Mix ensemble"
-TWICE = "twice the steps"
+TWICE = "both twice as long"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(

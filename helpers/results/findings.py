@@ -30,7 +30,7 @@ MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_VERDICTS = (
     "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. *Not supported*: "
-    "significantly below the paper's gain, and not above zero. *Undecided*: neither."
+    "significantly below the paper's gain, not shown above zero. *Undecided*: neither."
 )
 OF_UNTESTED = (
     f"*{stats.UNTESTED.capitalize()}*: the setting was judged unfit, [after seeing results]"
@@ -38,8 +38,8 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points (baseline's). EM: exact match, where recorded and lower. Steps: relative to the baseline's, in "
-    "`study`. **Bold**: supported."
+    "F1 or points (baseline's). EM: exact match, if it fell. Steps: relative to the baseline's, in `study`. **Bold**: "
+    "significant."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -199,7 +199,7 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
             word = shorten_outcome(other.outcome)
             others.append(report.state_verdict(record, other)[1] + f", {word}" * (word != outcome))
     about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
-    paper = f"paper's table: {printed}, its text: {', '.join(others)}" if others else f"paper: {printed}"
+    paper = f"paper's table: {printed}; its text: {', '.join(others)}" if others else f"paper: {printed}"
     parts = [", ".join(filter(None, about)), paper * bool(printed)]
     return f"{drop_unit(difference)} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
 
@@ -420,8 +420,8 @@ def mark_gain(gain: Gain) -> str:
 
 def state_exact(gain: Gain) -> str:
     """Return a difference in exact match, with its seeds where it is of another record than the gain."""
-    over = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over)
-    return f", EM {state_half(gain.exact)}{over}"
+    over, text = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over), state_half(gain.exact)
+    return f", EM {f'**{text}**' if gain.exact.high < 0 else text}{over}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:
@@ -465,7 +465,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
         lines += fold("Claims with a number in the paper; others are in the reports", numbered, paper)
         lines += [*state_reasons(numbered), *state_untested(paper, judged)]
         lines += fold(
-            "Our controls; exact match (EM) where it does not rise with F1",
+            "Our controls (exact match, EM, where it does not rise)",
             [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control],
             paper,
         )
