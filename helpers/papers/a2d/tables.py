@@ -295,7 +295,7 @@ def state_lengths(scores: Sequence[Score]) -> list[Claim]:
     places += [(above, kind, "Test", times) for above, times in product(cheaper, lengths)]
     return [
         Claim(
-            text=f"with {times:g} times the steps {above} beats {below} on {column}",
+            text=f"with {'' if times == 1 else f'{times:g} times '}the tables' steps {above} beats {below} on {column}",
             above=f"{above}, {times:g}",
             below=f"{below}, {times:g}",
             columns=[column],
