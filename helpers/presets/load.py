@@ -35,15 +35,15 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
-        if topic not in (names := {*tables, *list_topics()}):
-            raise PresetError(f"no topic {topic!r}: give one of {', '.join(sorted(names))}")
+        if topic not in (names := {*tables, *list_topics()}) and (near := get_close_matches(topic, names, 1, 0.75)):
+            raise PresetError(f"no topic {topic!r}; did you mean {near[0]!r}?")
         values = change(values, tables.get(topic, {}))
     loaded = validate(values, path.name)
     return override(loaded, overrides) if overrides else loaded
 
 
 def list_topics() -> list[str]:
-    """List what tables of a preset may be for: papers, and notebooks by their names without numbers."""
+    """List what is here that tables of presets may be for: papers, and notebooks by name without number."""
     notebooks = [path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb")]
     return [*notebooks, *(path.parent.name for path in paths.PACKAGE.glob("papers/*/__init__.py"))]
 
