@@ -49,9 +49,10 @@ class WithoutParts(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
         if "session.run" not in ast.unparse(node.test) or not node.orelse:
-            return self.generic_visit(node)
-        self.generic_visit(node)  # what a preset leaves out has no record
+            return node
+        # What a preset leaves out has no record.
         return ast.Try(node.body, [ast.ExceptHandler(ast.Name("OSError"), None, node.orelse)], [], [])
 
 

@@ -380,7 +380,7 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     record, (verdict,) = judged
     by_world = {world: [(record, verdict._replace(outcome=stats.FAILED))] for world in findings.WORLDS}
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
-    assert f"{stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
+    assert f">{stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
     assert conclusion == f"**Main claims in the miniature world: 1 {stats.FAILED} (IMM).**"
 
@@ -466,7 +466,8 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    assert "| twice: 0.0 ± 2.0<br>`lab`, over A (50.0): **+5.0 ± 1.2** | 1 × |" in text
+    gains = "twice: 0.0 ± 2.0<br>`lab`, over A (50.0): **+5.0 ± 1.2**"
+    assert f"| **few**: [b](results/README.md#imm) | {gains} | 1 × |" in text
 
 
 def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():

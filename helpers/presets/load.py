@@ -35,17 +35,18 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
-        if topic not in (names := {*tables, *list_topics()}) and (near := get_close_matches(topic, names, 1, 0.75)):
-            raise PresetError(f"no topic {topic!r}; did you mean {near[0]!r}?")
+        if topic not in tables and (near := nearest_topic(topic, tables)):
+            raise PresetError(f"no topic {topic!r}; did you mean {near!r}?")
         values = change(values, tables.get(topic, {}))
     loaded = validate(values, path.name)
     return override(loaded, overrides) if overrides else loaded
 
 
-def list_topics() -> list[str]:
-    """List what is here that tables of presets may be for: papers, and notebooks by name without number."""
-    notebooks = [path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb")]
-    return [*notebooks, *(path.parent.name for path in paths.PACKAGE.glob("papers/*/__init__.py"))]
+def nearest_topic(name: str, tables: Iterable[str]) -> str:
+    """Return the topic most like a name; "" where none is, or it is a paper here, or a notebook without its number."""
+    here = {path.parent.name for path in paths.PACKAGE.glob("papers/*/__init__.py")}
+    here |= {path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb")}
+    return "" if name in here else next(iter(get_close_matches(name, {*tables, *here}, 1, 0.75)), "")
 
 
 def override(preset: Preset, settings: Mapping[str, object]) -> Preset:

@@ -4,7 +4,6 @@ All is computed from stored records and their verdicts.
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
@@ -193,11 +192,7 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
     """
     _, printed, difference = report.state_verdict(record, verdict, short=True)
     number, ours = len(verdict.estimate.values), shorten_outcome(verdict.outcome)
-    others = [f"{value:+.{report.decimals_of([value])}f}" for value in list_other_printed(record, verdict, pairs)]
-    for same, other in pairs:
-        if same is record and is_of_text(other) and report.are_alike(other.claim, verdict.claim):
-            word = shorten_outcome(other.outcome)
-            others.append(report.state_verdict(record, other)[1] + f", {word}" * (word != outcome))
+    others = state_other_printed(record, verdict, pairs, outcome)
     about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
     paper = f"paper's table: {printed}; its text: {', '.join(others)}" if others else f"paper: {printed}"
     parts = [", ".join(filter(None, about)), paper * bool(printed)]
@@ -229,23 +224,26 @@ def state_conclusion(headlines: Headlines) -> str:
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
     """Count the verdicts on the claims with a number in the miniature world, as a Markdown table by paper."""
-    rows = {}
-    for paper in papers:
-        verdicts = [verdict for _, verdict in report.paper_verdicts(findings[MINIATURE][paper.key])]
-        outcomes = [report.shorten(verdict.outcome) for verdict in verdicts if verdict.printed is not None]
-        if outcomes:
-            rows[paper.method] = Counter(outcomes)
-    table = pd.DataFrame(rows, list(map(report.shorten, report.OUTCOME_WORDS))).T.fillna(0).astype(int)
-    table = table.loc[:, table.any()]
-    table.loc["all"] = table.sum()
-    return to_markdown(table.reset_index(names="paper"))
+    counts = report.count_verdicts([(paper, findings[MINIATURE][paper.key]) for paper in papers])
+    counts = counts.drop(columns=report.WITHOUT_NUMBER, errors="ignore")
+    counts = counts[counts.any(axis="columns")]
+    counts.loc["all"] = counts.sum()
+    return to_markdown(counts.reset_index(names="paper"))
 
 
-def list_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[float]:
-    """List what the paper prints elsewhere, as in its text, for a verdict's difference, and no verdict is against."""
-    shown = {other.printed for same, other in pairs if same is record}
+def state_other_printed(record: Record, verdict: Verdict, pairs: Pairs, outcome: str) -> list[str]:
+    """State what the paper prints elsewhere, as in its text, for a verdict's difference.
+
+    A verdict against it among ``pairs`` is named where it is not ``outcome``. Numbers without one come first.
+    """
+    words = {other.claim.text: shorten_outcome(other.outcome) for same, other in pairs if same is record}
     numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
-    return [c.printed for c in numbered if report.are_alike(c, verdict.claim) and c.printed not in shown]
+    alike = [c for c in numbered if report.are_alike(c, verdict.claim) and c.printed != verdict.printed]
+    texts = []
+    for claim in sorted(alike, key=lambda claim: claim.text in words):
+        word = words.get(claim.text, outcome)
+        texts.append(f"{claim.printed:+.{report.decimals_of([claim.printed])}f}" + f", {word}" * (word != outcome))
+    return texts
 
 
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
@@ -280,11 +278,6 @@ class Gain(NamedTuple):
     verdict: Verdict
     level: stats.Estimate
     exact: stats.Estimate | None
-
-    @property
-    def text(self) -> str:
-        """The difference without its unit, in few words."""
-        return drop_unit(report.state_verdict(self.record, self.verdict, short=True)[2])
 
 
 class Advised(NamedTuple):
@@ -394,8 +387,8 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
         several = len({gain.record.artefact for gain in each.miniature}) > 1
         for number, gain in enumerate(each.miniature):
-            over, table = f"over {each.below}: " * (not number), f" ({report.table_of(gain.record)})" * several
-            gains.append(over + mark_gain(gain) + table)
+            begin, table = f"over {each.below}: " * (not number), f" ({report.table_of(gain.record)})" * several
+            gains.append(begin + mark_gain(gain) + table)
         gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in each.control]
         over = f", over {each.below}" * (not each.miniature)
         gains += [f"`{gain.record.preset}`{over} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.public]
@@ -414,7 +407,8 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
-    text = f"**{gain.text}**" if gain.verdict.outcome in SUCCESSES else gain.text
+    _, text = brief(gain.record, gain.verdict)
+    text = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
     return text + (state_exact(gain) if gain.exact and gain.exact.mean < 0 else "")
 
 

@@ -647,8 +647,8 @@ def contents(judged: Iterable[Judged], method: str) -> dict[str, str]:
     return labels
 
 
-def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
-    """Count the verdicts on each paper's claims, our controls aside, as HTML; "" where there is none.
+def count_verdicts(sections: Iterable[tuple[Any, list[Judged]]]) -> pd.DataFrame:
+    """Count the verdicts on each paper's claims, our controls aside: a row per paper with any, a column per verdict.
 
     Claims without a number in the paper are counted apart.
     """
@@ -657,11 +657,16 @@ def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
         if pairs := paper_verdicts(judged):
             words = (WITHOUT_NUMBER if verdict.printed is None else name_outcome(verdict) for _, verdict in pairs)
             counts[paper.method] = Counter(words)
-    if not counts:
-        return ""
     frame = pd.DataFrame.from_dict(counts, orient="index").fillna(0).astype(int)
     order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
-    frame = frame[sorted(frame, key=order.index)]
+    return frame[sorted(frame, key=order.index)]
+
+
+def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
+    """Return what `count_verdicts` counts as HTML, with the sum over papers; "" where there is none."""
+    frame = count_verdicts(sections)
+    if frame.empty:
+        return ""
     frame = pd.concat([frame.sum().rename("all").to_frame().T, frame])
     caption = "claims of the papers, by verdict; a difference counts once"
     return add_caption(frame.replace(0, "").T.to_html(border=0), caption)

@@ -141,7 +141,8 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
     models = Models(preset)
     for seed in preset.seed_numbers:
         (student,) = student_trainings(preset.for_seed(seed), kind, seed).values()
-        first, *others = members_of(student)
+        members = members_of(student)
+        first = members[0]
         alone = ensemble_outputs(student.preset, f"outputs of {first.label}", (first,))
         lines = {
             kind: first,
@@ -153,7 +154,7 @@ def collect_controls(preset: Preset, kind: Kind) -> Models:
             label, data = f"{line}, {times:g} times the steps, seed {seed}", replace(one.data, times=times)
             readers = {ALL_DOMAINS: replace(one, label=label, data=data)}
             if line == kind and times == 1:  # the other members are trained anyway
-                readers = {member.label: member for member in (first, *others)}
+                readers = {member.label: member for member in members}
             models.add((line, times), seed, readers)
     return models
 
@@ -165,14 +166,15 @@ def vary_ensembles(preset: Preset, kind: Kind, key: str, values: Iterable[float]
     """
     models = Models(preset)
     for seed in preset.seed_numbers:
-        (student,) = student_trainings(preset.for_seed(seed), kind, seed).values()
+        drawn = preset.for_seed(seed)
+        (student,) = student_trainings(drawn, kind, seed).values()
         models.add((kind, None), seed, {member.label: member for member in members_of(student)})
-    for seed, value in product(preset.seed_numbers, values):
-        (student,) = student_trainings(preset.for_seed(seed).changed("a2d", **{key: value}), kind, seed).values()
-        members = members_of(student)
-        models.add((f"{kind} (E)", value if key == "members" else None), seed, {ALL_DOMAINS: members})
-        of_value = replace(student, label=f"{student.label}, {key} {value:g}")
-        models.add((f"{kind} + A2D", value), seed, {ALL_DOMAINS: of_value})
+        for value in values:
+            (student,) = student_trainings(drawn.changed("a2d", **{key: value}), kind, seed).values()
+            ensemble = {ALL_DOMAINS: members_of(student)}
+            models.add((f"{kind} (E)", value if key == "members" else None), seed, ensemble)
+            of_value = replace(student, label=f"{student.label}, {key} {value:g}")
+            models.add((f"{kind} + A2D", value), seed, {ALL_DOMAINS: of_value})
     return models
 
 
