@@ -75,7 +75,7 @@ def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
     """
     if logits_BxL.shape != mask_BxL.shape:
         shapes = f"the mask's shape {(*mask_BxL.shape,)}, found {(*logits_BxL.shape,)}"
-        raise ValueError(f"expected logits of {shapes}; give start and end as a pair")
+        raise ValueError(f"expected logits of {shapes}; give a mask B×L, and start and end as a pair")
     return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, LOWEST), dim=-1)
 
 
@@ -89,8 +89,9 @@ def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) ->
 
 def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
     """Take each example's value at its position, shape B. Raises ValueError for positions that are of no real token."""
-    if position_B.dtype != torch.int64 or len(values_BxL) != len(position_B):
-        raise ValueError(f"expected {len(values_BxL)} int64 positions, found {position_B}; give one of each example")
+    if position_B.dtype != torch.int64 or position_B.shape != values_BxL.shape[:1]:
+        shapes = f"({len(values_BxL)},), found {position_B.dtype} of shape {(*position_B.shape,)}"
+        raise ValueError(f"expected int64 positions of shape {shapes}; give one of each example")
     is_on_cpu, last = position_B.device.type == "cpu", values_BxL.shape[1] - 1  # a GPU would have to wait
     values_B = values_BxL.gather(1, (position_B.clamp(0, last) if is_on_cpu else position_B)[:, None])[:, 0]
     if is_on_cpu and ((values_B <= LOWEST / 2) | (position_B < 0) | (position_B > last)).any():

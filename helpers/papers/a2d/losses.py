@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from helpers import extractive_qa
-from helpers.classification import check_probabilities, check_shapes, soften
+from helpers.classification import check_mask, check_probabilities, check_shapes, soften
 from helpers.extractive_qa import Span, log_probabilities, take
 from helpers.loop import Batch
 from helpers.presets.schema import Preset
@@ -20,6 +20,7 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
     pairs = list(zip(student, teacher_probabilities, strict=True))
     for logits, q in pairs:
         check_shapes(logits, q)
+        check_mask(q, mask_BxL)
         check_probabilities(q, mask_BxL)
     return -sum((q.float() * log_probabilities(soften(s, temperature), mask_BxL)).sum(-1) for s, q in pairs)
 
