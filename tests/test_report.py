@@ -199,7 +199,7 @@ def test_the_page_begins_with_a_summary(results):
         ["too few seeds", "2", "", "2"],
         [report.WITHOUT_NUMBER, "2", "1", "1"],
     ]
-    p_values = r'<td data-label="p \(0\)">&lt; 0\.001</td><td data-label="p \(paper\)">0\.001</td>'
+    p_values = """<td data-label="p: no gain">&lt; 0.001</td><td data-label="p: paper's gain">0.001</td>"""
     assert re.search(rf'<tr class="good"><td>B beats A</td>.*</td>{p_values}', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
@@ -262,10 +262,10 @@ def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
 def test_a_notebook_says_in_a_sentence_what_came_out(results):
     for each in (claimed(preset="study"), *every_kind()[1:], claimed(seeds=1)):
         write(each)
-    study = "+5.0 ± 1.2 F1 with 5 seeds of preset study (supported, smaller than reported)"
-    mini = "+4.0 F1 with 1 seed of preset mini (too few for a verdict)"
+    study = "Preset study, 5 seeds: +5.0 ± 1.2 F1, supported, smaller than reported."
+    mini = "Preset mini, 1 seed: +4.0 F1, too few for a verdict."
     expected = {
-        "imm/table1": f"B beats A: {study}; {mini}; the paper reports +9.5.",
+        "imm/table1": f"Claim: B beats A. The paper reports +9.5. {study} {mini}",
         "imm/similarity": "web gives news the largest weight, 0.90, and news gives web the smallest, 0.10, "
         "where equal weights are 0.50.",
         "corpora/overview": "People ask most differently in news and stories, whose question words agree for 75% of "
@@ -286,10 +286,12 @@ def test_a_notebook_begins_with_what_study_found_where_there_is_a_record(results
     write(claimed(preset="study"))
     report.preview_study("imm/table1", "imm/table2")
     (sentence,) = shown
-    assert "<b>What preset study found</b> (IMM, Table 1: F1). B beats A: +5.0 ± 1.2 F1" in unescape(sentence.data)
+    assert "<b>What preset study found</b> (IMM, Table 1: F1). Claim: B beats A. The paper reports +9.5." in unescape(
+        sentence.data
+    )
     monkeypatch.delenv("HELPERS_RESULTS")  # as of those who run a notebook: the committed records
     report.preview_study("imm/table1")
-    assert len(shown) == 2 and "seeds of preset study" in shown[1].data
+    assert len(shown) == 2 and "Preset study, 32 seeds: " in shown[1].data
 
 
 def test_a_difference_of_two_tables_of_a_paper_counts_once():
@@ -325,8 +327,9 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
-    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "supported", "lab: undecided"))
-    summary = "**Main claims in the miniature world: 1 supported (IMM), 1 not supported (A2D).**"
+    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "study: supported", "lab: undecided"))
+    claim = IMM.claim[0].lower() + IMM.claim[1:]
+    summary = f"Main claims in the miniature world. **Supported**: {claim} (IMM). **Not supported**: A2D."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -357,6 +360,8 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
         ("a2d/table2", "C"),
     ]
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
+    on_mnli = table[0].model_copy(update={"title": "A2D, Table 1: accuracy on MNLI"})
+    assert findings.corpus_of(on_mnli) == "MNLI"
 
 
 def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict():
@@ -371,7 +376,7 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     ((_, by_world),) = headlines = findings.rank_headlines(worlds, [paper])
     pairs = by_world[findings.MINIATURE]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    gains = "+5.0 ± 1.2 (5 seeds; paper's table: +9.5; its text: +9, +4)"
+    gains = "+5.0 ± 1.2 (5 seeds; paper: +9.5, in its text +9 and +4)"
     assert findings.state_main(headlines).endswith(f" (Liu): {gains}.")
 
 
@@ -380,9 +385,9 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     record, (verdict,) = judged
     by_world = {world: [(record, verdict._replace(outcome=stats.FAILED))] for world in findings.WORLDS}
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
-    assert f">{stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
+    assert f": {stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
-    assert conclusion == f"**Main claims in the miniature world: 1 {stats.FAILED} (IMM).**"
+    assert conclusion == f"Main claims in the miniature world. **{stats.FAILED.capitalize()}**: IMM."
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
@@ -466,7 +471,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    gains = "twice: 0.0 ± 2.0<br>`lab`, over A (50.0): **+5.0 ± 1.2**"
+    gains = "twice: 0.0 ± 2.0<br>`lab`, over A: **+5.0 ± 1.2**"
     assert f"| **few**: [b](results/README.md#imm) | {gains} | 1 × |" in text
 
 
@@ -483,10 +488,11 @@ def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():
     scores = {"imm/your_domains": few, "imm/table1": many, "imm/table2": other}
     judged = report.judge_records([record(name, rows, preset="study", claims=claims) for name, rows in scores.items()])
     same, apart = findings.find_gains(judged, ("imm/your_domains", "imm/table1", "imm/table2"), ("B", "A"))
-    assert (same.record.artefact, same.level.mean, apart.record.artefact) == ("imm/table1", 50, "imm/table2")
-    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM **-2.0 ± 2.0** (5 seeds)"
+    assert (same.record.artefact, apart.record.artefact) == ("imm/table1", "imm/table2")
+    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM -2.0 ± 2.0 (5 seeds)"
+    assert findings.state_gain(same).endswith("study/imm/table1), EM -2.0 ± 2.0 (5 seeds)")
     (alone,) = findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))
-    assert findings.state_exact(alone) == ", EM **-2.0 ± 2.0**"
+    assert findings.state_exact(alone) == ", EM -2.0 ± 2.0"
 
 
 def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
@@ -496,8 +502,8 @@ def test_an_outdated_row_is_in_no_verdict_and_recommends_nothing():
     record, verdicts = judged
     assert [verdict.outcome for verdict in verdicts] == [stats.OUTDATED, stats.UNDECIDED]
     assert report.describe_verdict(record, verdicts[0]).startswith("Outdated, as its loss was wrong: ")
-    headlines = [(card("imm"), {findings.MINIATURE: [(record, verdicts[0])]})]
-    assert findings.explain_outdated(headlines) == ["*Outdated*: its loss was wrong."]
+    ((_, by_world),) = findings.rank_headlines({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
+    assert by_world == {findings.MINIATURE: []}
     counts = findings.tabulate_counts({findings.MINIATURE: {"imm": [judged]}}, [card("imm")])
     assert counts.splitlines() == ["| paper | outdated |", "| --- | --- |", "| IMM | 1 |", "| all | 1 |"]
 
@@ -546,7 +552,7 @@ def test_other_domains_teach_less_than_half_of_what_they_do_in_imms_paper(monkey
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         gain = stats.estimate(stored, [(1, row, stored.columns), (-1, "Single", stored.columns)])
         assert gain.high < printed / 2
-    assert IMM.caveat == "Fine-tuning also gains less than half the paper's."
+    assert IMM.caveat == "Plain fine-tuning also gains less than half of the paper's."
 
 
 def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkeypatch):
@@ -554,8 +560,8 @@ def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkey
     stored = records.read_all("study", "a2d")
     outcomes = {v.claim.text: v.outcome for verdicts in stats.judge_all(stored) for v in verdicts}
     assert outcomes["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.SUPPORTED
-    assert outcomes["RMR + A2D beats RMR (E) on AddSent"] == stats.REFUTED
-    caveat = "Temperature: 8, tuned; the paper's 2 holds, too. On misleading passages its ensemble stays better."
+    assert outcomes["RMR + A2D beats its ensemble on AddSent"] == stats.REFUTED
+    caveat = "The temperature was tuned; the paper's gains, too. On misleading passages the ensemble stays better."
     assert caveat == A2D.caveat
 
 

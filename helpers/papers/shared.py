@@ -1,8 +1,9 @@
 """What the papers' tables share: rows of trained models, the answers of readers, scores, costs, notes."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,7 @@ from helpers.task import Plan, Task
 from helpers.training import Outputs, Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 AnswersByCell = dict[Cell, tuple[str, list[list[str]]]]  # a set's name, and the answers of each reader
 
 
@@ -243,11 +245,11 @@ def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
 
 
 def state_better(
-    above: str, below: str, verb: str = "is better than", on: str = "", without: str = "", **parts
+    above: str, below: str, verb: str = "is better than", on: str = "", names: Mapping[str, str] = NO_NAMES, **parts
 ) -> Claim:
-    """State that one row beats another, which may be the method itself ``without`` a part."""
-    rival = f"itself without {without}" if without else below
-    return Claim(text=f"{above} {verb} {rival}{on}", above=above, below=below, **parts)
+    """State that one row beats another. ``names`` are what the text calls rows that do not go by their own name."""
+    text = f"{names.get(above, above)} {verb} {names.get(below, below)}{on}"
+    return Claim(text=text, above=above, below=below, **parts)
 
 
 def state_training_sizes(settings: DataSettings | TextsSettings, examples: str = "questions") -> str:

@@ -28,8 +28,8 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_VERDICTS = (
-    "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. *Not supported*: "
-    "significantly below the paper's gain, not shown above zero. *Undecided*: neither."
+    "±: 95 % interval over seeds, in F1 or points. [*Supported*](docs/statistics.md): significantly "
+    "above zero. *Not supported*: significantly below the paper's gain, not shown above zero. *Undecided*: neither."
 )
 OF_UNTESTED = (
     f"*{stats.UNTESTED.capitalize()}*: the setting was judged unfit, [after seeing results]"
@@ -37,21 +37,15 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "F1 or points (baseline's). EM: exact match, if it fell. Steps: relative to the baseline's, in `study`. **Bold**: "
-    "significant."
+    "EM (exact match) is given where it fell. Steps are relative to the baseline's, in `study`. **Bold**: significant."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
 NOT_RUN = "not run"
-OUTCOME_MARKS = {  # shapes, as colours tell methods apart in other figures
-    stats.SUPPORTED: {"color": figures.INK, "marker": "o"},
-    NOT_SUPPORTED: {"color": figures.INK, "marker": "x"},
-    stats.UNDECIDED: {"color": figures.INK, "marker": "o", "fillstyle": "none"},
-    stats.UNTESTED: {"color": figures.SOFT, "marker": "s", "fillstyle": "none"},
-    stats.OUTDATED: {"color": figures.SOFT, "marker": "v", "fillstyle": "none"},
-    stats.FAILED: {"color": figures.SOFT, "marker": "o"},
-}
+SHORT_OUTCOMES = (stats.SUPPORTED, NOT_SUPPORTED, stats.UNDECIDED, *NOT_JUDGED, stats.FAILED)
+JUDGED = {"color": figures.INK}  # how our differences are drawn
+UNJUDGED = {"color": figures.SOFT, "fillstyle": "none"}
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
@@ -85,7 +79,7 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     if not any(chain.from_iterable(by_paper.values() for by_paper in findings.values())):
         return []
     headlines = rank_headlines(findings, papers)
-    words = [OF_VERDICTS, OF_UNTESTED, *explain_outdated(headlines)]
+    words = [OF_VERDICTS, OF_UNTESTED]
     words += [OF_LAB] * (not list_outcomes(headlines, PUBLIC).isdisjoint(SUCCESSES))
     parts = [state_conclusion(headlines), PICTURE, state_main(headlines), *words]
     parts.append(state_advice(findings, papers, advice))
@@ -99,13 +93,17 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
 
 
 def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
-    """Collect the verdicts on the papers' main claims, and on controls that limit these, the best paper first."""
+    """Collect the verdicts on the papers' main claims, and on controls that limit these, the best paper first.
+
+    Outdated ones are left out.
+    """
     ranked = []
     for paper in papers:
         by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
         if pairs := list(chain.from_iterable(by_world.values())):
             for world, by_paper in findings.items():
-                by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
+                main = by_world[world] + report.limiting_controls(paper, by_paper[paper.key])
+                by_world[world] = [pair for pair in main if pair[1].outcome != stats.OUTDATED]
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
 
@@ -128,8 +126,9 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
             for pairs in by_world.values():
                 for record, verdict in pairs:
-                    names = [place_apart(record, verdict, pairs, of_all), shorten_outcome(verdict.outcome)]
-                    draw_line(ax, place, verdict, ": ".join(filter(None, names)))
+                    names = [record.preset, place_apart(record, verdict, pairs, of_all).removeprefix(record.preset)]
+                    names = ", ".join(filter(None, (name.removeprefix(", ") for name in names)))
+                    draw_line(ax, place, verdict, f"{names}: {shorten_outcome(verdict.outcome)}")
                     place += 1
             middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += 0.6
@@ -137,16 +136,19 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         ax.set_ylim(place - 1.1, -0.5)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", color=figures.GRID)
-        ax.set_xlabel(f"gain in points (95 % interval over seeds)\n{MINIATURE}, or the preset that is named")
+        ax.set_xlabel("gain in points (95 % interval over seeds)")
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
+        ours = {"ours": JUDGED, "ours, not judged": UNJUDGED}
+        handles += [Line2D([], [], marker="o", label=word, **mark) for word, mark in ours.items()]
         figure.legend(handles=handles, loc="outside upper left", ncols=2)
     return figure
 
 
 def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> None:
     """Draw our difference and the paper's on a line, with its label at the side."""
-    figures.dot(ax, place, verdict.estimate, **OUTCOME_MARKS[shorten_outcome(verdict.outcome)])
+    is_judged = shorten_outcome(verdict.outcome) not in (*NOT_JUDGED, stats.FAILED)
+    figures.dot(ax, place, verdict.estimate, **(JUDGED if is_judged else UNJUDGED))
     if verdict.printed is not None:
         color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
         ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
@@ -188,38 +190,36 @@ def is_of_text(verdict: Verdict) -> bool:
 def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: str) -> str:
     """State our difference for a main claim, what tells it from others, and the paper's.
 
-    Verdicts that are not the paper's ``outcome`` are named, those against a number of its text too.
+    A verdict that is not the paper's ``outcome`` is named.
     """
     _, printed, difference = report.state_verdict(record, verdict, short=True)
     number, ours = len(verdict.estimate.values), shorten_outcome(verdict.outcome)
-    others = state_other_printed(record, verdict, pairs, outcome)
+    others = state_other_printed(record, verdict, pairs)
     about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
-    paper = f"paper's table: {printed}; its text: {', '.join(others)}" if others else f"paper: {printed}"
+    paper = f"paper: {printed}" + f", in its text {' and '.join(others)}" * bool(others)
     parts = [", ".join(filter(None, about)), paper * bool(printed)]
     return f"{drop_unit(difference)} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
 
 
-def explain_outdated(headlines: Headlines) -> list[str]:
-    """Say why main claims are outdated."""
-    pairs = [pair for _, by_world in headlines for pair in chain.from_iterable(by_world.values())]
-    reasons = {record.outdated: None for record, verdict in pairs if verdict.outcome == stats.OUTDATED}
-    return [f"*{stats.OUTDATED.capitalize()}*: {reason}." for reason in reasons]
-
-
 def state_conclusion(headlines: Headlines) -> str:
-    """Count the verdicts on the papers' main claims in the miniature world, and say whether public corpora have any."""
-    methods: dict[str, list[str]] = {}
+    """List the papers by the verdict on their main claims in the miniature world; what is supported in its words.
+
+    Say whether public corpora have any verdict.
+    """
+    lists: dict[str, list[str]] = {}
     for paper, by_world in headlines:
         if pairs := [pair for pair in by_world[MINIATURE] if not is_of_text(pair[1])]:
             outcomes = [shorten_outcome(verdict.outcome) for _, verdict in pairs]
             place = f" with {place_apart(*pairs[0], pairs, pairs)}" * (len({*outcomes}) > 1)
-            methods.setdefault(outcomes[0], []).append(paper.method + place)
-    counts = [f"{len(methods[word])} {word} ({', '.join(methods[word])})" for word in OUTCOME_MARKS if word in methods]
-    text = f"**Main claims in the {MINIATURE}: {', '.join(counts)}.**"
+            claim = paper.claim[:1].lower() + paper.claim[1:]
+            name = f"{paper.method}{place}"
+            lists.setdefault(outcomes[0], []).append(f"{claim} ({name})" if outcomes[0] == stats.SUPPORTED else name)
+    counts = [f"**{word.capitalize()}**: {', '.join(lists[word])}." for word in SHORT_OUTCOMES if word in lists]
+    text = f"Main claims in the {MINIATURE}. {' '.join(counts)}"
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} none has a verdict."
+    return f"{text} On {PUBLIC} none is tested; gains below are of our controls."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -231,19 +231,16 @@ def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
     return to_markdown(counts.reset_index(names="paper"))
 
 
-def state_other_printed(record: Record, verdict: Verdict, pairs: Pairs, outcome: str) -> list[str]:
+def state_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[str]:
     """State what the paper prints elsewhere, as in its text, for a verdict's difference.
 
-    A verdict against it among ``pairs`` is named where it is not ``outcome``. Numbers without one come first.
+    Numbers that have no verdict of their own among ``pairs`` come first.
     """
-    words = {other.claim.text: shorten_outcome(other.outcome) for same, other in pairs if same is record}
+    judged = {other.claim.text for same, other in pairs if same is record}
     numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
     alike = [c for c in numbered if report.are_alike(c, verdict.claim) and c.printed != verdict.printed]
-    texts = []
-    for claim in sorted(alike, key=lambda claim: claim.text in words):
-        word = words.get(claim.text, outcome)
-        texts.append(f"{claim.printed:+.{report.decimals_of([claim.printed])}f}" + f", {word}" * (word != outcome))
-    return texts
+    alike.sort(key=lambda claim: claim.text in judged)
+    return [f"{claim.printed:+.{report.decimals_of([claim.printed])}f}" for claim in alike]
 
 
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
@@ -255,10 +252,15 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
     """Name what tells a verdict from others: preset, table, or the reader to beat."""
     names = [name_preset(record)]
-    names += [report.table_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
+    names += [corpus_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
     names += ["in its text"] * is_of_text(verdict)
     return ", ".join(filter(None, names))
+
+
+def corpus_of(record: Record) -> str:
+    """Return the corpus that a record's title says it is on, such as MNLI, or the number of its table."""
+    return record.subject.partition(" on ")[2] or report.table_of(record)
 
 
 def name_preset(record: Record) -> str:
@@ -272,11 +274,10 @@ def drop_unit(difference: str) -> str:
 
 
 class Gain(NamedTuple):
-    """A verdict on a difference, with the baseline's score, and the same in exact match where a record has it."""
+    """A verdict on a difference, and the same in exact match where a record has it."""
 
     record: Record
     verdict: Verdict
-    level: stats.Estimate
     exact: stats.Estimate | None
 
 
@@ -351,19 +352,17 @@ def find_gains(judged: Iterable[Judged], exhibits: Sequence[str], row: Sequence[
     for alike in pairs.values():
         alike.sort(key=lambda pair: exhibits.index(pair[0].artefact))
         record, verdict = max(alike, key=lambda pair: len(pair[1].estimate.values))
-        first, claim = record.by_metric()[0], verdict.claim
-        level = stats.estimate(first, [(1, claim.below, claim.columns or first.columns)])
         exact = filter(None, (estimate_exact_match(one, other.claim) for one, other in alike))
-        gains.append(Gain(record, verdict, level, next(exact, None)))
+        gains.append(Gain(record, verdict, next(exact, None)))
     return gains
 
 
 def state_gain(gain: Gain) -> str:
     """State a difference with its interval, that in exact match too, with its verdict where it is none of success."""
     text = report.state_verdict(gain.record, gain.verdict, short=True)[2]
-    text += state_exact(gain) if gain.exact else ""
     outcome, place = gain.verdict.outcome, f"{gain.record.preset}/{gain.record.artefact}"
-    return f"{text} ({f'{outcome}, ' * (outcome not in SUCCESSES)}{place})"
+    exact = state_exact(gain) if gain.exact else ""
+    return f"{text} ({f'{outcome}, ' * (outcome not in SUCCESSES)}{place}){exact}"
 
 
 def estimate_exact_match(record: Record, claim: Claim) -> stats.Estimate | None:
@@ -379,7 +378,7 @@ def state_half(gain: stats.Estimate) -> str:
 
 
 def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any]) -> str:
-    """Return what some preset supports as a Markdown table, with links to figures."""
+    """Return what some preset supports as a Markdown table, with links to figures and the controls that limit it."""
     pages = {paper.key: f"results/README.md#{paper.method.lower()}" for paper in papers}
     rows: dict[tuple[str, str], tuple[list[str], list[str]]] = {}  # gains and costs by situation and method
     for each in list_advised(findings, papers, advice):
@@ -387,11 +386,12 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
         several = len({gain.record.artefact for gain in each.miniature}) > 1
         for number, gain in enumerate(each.miniature):
-            begin, table = f"over {each.below}: " * (not number), f" ({report.table_of(gain.record)})" * several
+            begin, table = f"over {each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
             gains.append(begin + mark_gain(gain) + table)
-        gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in each.control]
+        limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES]
+        gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in limits]
         over = f", over {each.below}" * (not each.miniature)
-        gains += [f"`{gain.record.preset}`{over} ({gain.level.mean:.1f}): {mark_gain(gain)}" for gain in each.public]
+        gains += [f"`{gain.record.preset}`{over}: {mark_gain(gain)}" for gain in each.public]
         costs += [each.cost] if each.cost else []
     lines, last = [], ""
     for (situation, train), (gains, costs) in rows.items():
@@ -414,8 +414,8 @@ def mark_gain(gain: Gain) -> str:
 
 def state_exact(gain: Gain) -> str:
     """Return a difference in exact match, with its seeds where it is of another record than the gain."""
-    over, text = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over), state_half(gain.exact)
-    return f", EM {f'**{text}**' if gain.exact.high < 0 else text}{over}"
+    over = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over)
+    return f", EM {state_half(gain.exact)}{over}"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:

@@ -58,7 +58,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
-FIRST_REACH = 4  # times the end of the first claim's interval, or the paper's difference: larger ones leave the scale
+FIRST_REACH = 4  # times the end of the headline's interval, or the paper's difference: larger ones leave the scale
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
@@ -71,8 +71,8 @@ KEY = (
     "it. Against a baseline that failed: above zero, but the baseline is significantly below a student without a "
     "teacher, or, an ensemble, below one reader. No difference: the same score with every seed. A share of a gain is "
     "supported above half of the paper's. Where the paper prints no number, a difference too small to be printed is "
-    "refuted. Of the p values, p (0) is against zero; of a share, against half of the paper's; of “at most 1”, against "
-    "a change of 1. Where the paper's difference, or half of it, decides, p (paper) is against that. "
+    "refuted. The first p value is against zero; of a share, against half of the paper's; of “at most 1”, against "
+    "a change of 1. Where the paper's difference, or half of it, decides, the second is against that. "
     "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
     "that two claims are about counts once."
 )
@@ -145,7 +145,8 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return a row per claim: words, and the places of our difference and the paper's from 0 to 100 on one scale.
 
     A share, in percent, has words alone, and so has a number of the paper that is one. The scale ends at ``limit``;
-    longer intervals are cut. It is one on which the first claim can be seen: of what is ``beyond`` there is the side.
+    longer intervals are cut. It is one on which the headline, or the first claim, can be seen: of what is ``beyond``
+    there is the side.
     """
     pairs = [(record, verdict) for record, verdicts in judged for verdict in verdicts]
     verdicts = [verdict for _, verdict in pairs]
@@ -155,9 +156,10 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
     shown += [abs(value) for value, verdict in zip(printed, verdicts, strict=True) if value and verdict in drawn]
     ends = [abs(end) for v in drawn for end in (v.estimate.low, v.estimate.high) if v.estimate.over]
     limit = min(max([*shown, *ends], default=0.0), figures.INTERVAL_REACH * max(shown, default=0.0)) or 1.0
-    if drawn and drawn[0].estimate.over:
-        first = drawn[0].estimate
-        limit = min(limit, FIRST_REACH * max(map(abs, (first.low, first.high, drawn[0].printed or 0.0)))) or 1.0
+    chief = next((verdict for verdict in drawn if verdict.claim.primary), drawn[0] if drawn else None)
+    if chief and chief.estimate.over:
+        ends = chief.estimate.low, chief.estimate.high, chief.printed or 0.0
+        limit = min(limit, FIRST_REACH * max(map(abs, ends))) or 1.0
         if limit < max(shown) < 1.5 * limit:  # which is too little for an arrow
             limit = max(shown)
 
@@ -372,18 +374,19 @@ def state_outcome(record: Record, verdicts: Sequence[Verdict], others: Iterable[
     for other, of_other in others:
         parts += [state_result(other, verdict) for verdict in of_other if verdict.claim.text == main.claim.text]
     parts.sort(key=lambda part: TOO_FEW in part)
-    if reported := state_verdict(record, main)[1]:
-        parts.append(f"the paper reports {reported}")
-    claim = main.claim.text[:1].upper() + main.claim.text[1:]
-    return f"({escape(record.title)}). {escape(claim)}: {escape('; '.join(parts))}."
+    reported = state_verdict(record, main)[1]
+    paper = [f"The paper reports {reported}."] if reported else []
+    sentences = [f"({record.title}). Claim: {main.claim.text}.", *paper, *parts]
+    return escape(" ".join(sentences))
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
-    """Return a verdict with its difference, preset and number of seeds, as a part of a sentence."""
+    """Return a verdict with its difference, preset and number of seeds, and why it is not tested, as a sentence."""
     number, difference = len(verdict.estimate.values), state_verdict(record, verdict, short=True)[2]
-    over = f"{number} seed{'s' * (number > 1)} of preset {record.preset.partition('+')[0]}"
     outcome = TOO_FEW if number < stats.VERDICT_SEEDS else verdict.outcome
-    return f"{difference} with {over} ({outcome})"
+    reason = reason_of(record, verdict)
+    found = f"Preset {record.preset.partition('+')[0]}, {number} seed{'s' * (number > 1)}: {difference}, {outcome}"
+    return f"{found} ({reason})." if reason else f"{found}."
 
 
 def state_extremes(record: Record) -> str:
@@ -434,8 +437,9 @@ def page(preset: str, papers: Sequence[Any]) -> HTML:
         return HTML(f"<p>There are no results of preset {preset} yet: run its notebooks first.</p>")
     for record in stored:
         figures.save(record)
-    best_first = sorted(sections, key=lambda section: rank_best(main_verdicts(*section)))
-    return HTML(TEMPLATE.page(preset, sections, best_first, same))
+    # What has no claims, as the corpora, comes first, then the best
+    sections.sort(key=lambda section: (any(of for _, of in section[1]), rank_best(main_verdicts(*section))))
+    return HTML(TEMPLATE.page(preset, sections, same))
 
 
 def rank_best(pairs: Iterable[tuple[Record, Verdict]]) -> int:

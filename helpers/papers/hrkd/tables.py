@@ -32,6 +32,16 @@ from helpers.records import Claim, Score
 from helpers.task import Plan
 from helpers.training import Outputs
 
+NAMES = {  # what claims call rows
+    OURS: "the graph (HRKD)",
+    WRITTEN: "the graph as written",
+    PLAIN: "plain distillation (TinyBERT-KD)",
+    STUDENTS[0]: "a student per domain and its teacher",
+    STUDENTS[-1]: "Meta-KD",
+    ALONE: "an untaught student",
+    "- Domain Rel.": "itself without Domain Rel.",
+}
+
 
 def compute_accuracies(preset: Preset, corpus: str, rows: Iterable[str] = ROWS) -> Plan:
     """Have the models of rows label the test texts. Returns accuracies, notes and seconds as parts of a record."""
@@ -96,15 +106,21 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
 
 def state_claims(rows: Iterable[str]) -> list[Claim]:
     """State the claims of Tables 2 and 3 about some rows."""
-    several, ours = ", which has a student per domain", {"control": True, "beside": True}
+    ours = {"control": True, "beside": True}
     claims = [
-        shared.state_better(OURS, PLAIN, primary=True),
-        *(shared.state_better(OURS, row, on=several) for row in (STUDENTS[-1], STUDENTS[0])),
-        shared.state_better(OURS, RANDOM, **ours),
-        Claim(text=f"HRKD {WRITTEN} is better than {PLAIN}", above=WRITTEN, below=PLAIN, **ours),
-        *(shared.state_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
+        state_row_better(OURS, PLAIN, primary=True),
+        state_row_better(OURS, STUDENTS[-1], ", which has a student per domain"),
+        state_row_better(OURS, STUDENTS[0]),
+        state_row_better(OURS, RANDOM, **ours),
+        state_row_better(WRITTEN, PLAIN, **ours),
+        *(state_row_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
     ]
     return [claim for claim in claims if {claim.above, claim.below} <= {*rows}]
+
+
+def state_row_better(above: str, below: str, on: str = "", **parts) -> Claim:
+    """State that one row is better than another, by their names."""
+    return shared.state_better(above, below, on=on, names=NAMES, **parts)
 
 
 table3 = partial(table2, corpus="reviews")
@@ -140,8 +156,8 @@ def name_figure2(corpus: str) -> str:
 def state_gains(shares: Collection[float]) -> list[Claim]:
     """State the claims of Figure 2. With 2 % the paper has the largest "improvement rate", 10.1 % (section 3.5)."""
     (single, *_, meta), (few, many) = STUDENTS, (f"{100 * share:g}" for share in (min(shares), max(shares)))
-    text, ours = f"with {few} % of the texts {OURS} is better than", {"above": f"{OURS}, {few}"}
-    claims = [Claim(text=f"{text} {row}", **ours, below=f"{row}, {few}") for row in (single, meta)]
+    text, ours = f"with {few} % of the texts {NAMES[OURS]} is better than", {"above": f"{OURS}, {few}"}
+    claims = [Claim(text=f"{text} {NAMES[row]}", **ours, below=f"{row}, {few}") for row in (single, meta)]
     if few == "2":
         claims[0] = claims[0].model_copy(update={"printed": 10.1, "printed_for": "% on MNLI, as an improvement rate"})
     if many != few:
@@ -165,7 +181,7 @@ def state_parts() -> list[Claim]:
     """State the claims of Table 4: the relations help, and with skip connections each part of them does."""
     full, without = TABLE4
     claims = [
-        shared.state_better(full, without, without="Domain Rel.", primary=True),
+        shared.state_better(full, without, names=NAMES, primary=True),
         Claim(text=f"{SKIPPING} improve on HRKD without Domain Rel.", above=SKIPPING, below=without, control=True),
     ]
     for part in RELATION_ABLATIONS:

@@ -92,8 +92,8 @@ def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
-    without = row.removeprefix("-") * row.startswith("-")
-    return shared.state_better("IMM", row, "beats", on, without, printed_for=printed_for, **parts)
+    names = {row: f"itself without {row[1:]}"} if row.startswith("-") else {}
+    return shared.state_better("IMM", row, "beats", on, names, printed_for=printed_for, **parts)
 
 
 def make_notes(models: Models, rounds: int) -> list[str]:

@@ -17,6 +17,7 @@ PAPER = Paper(
     title="He 2019: multi-task deep neural networks for generalized text understanding (MtDNN)",
     method="MtDNN",
     claim="Other tasks improve a reader of SQuAD 2.0",
+    caveat="Counting a passage's facts mostly reveals whether there is an answer.",
     headlines=("table2",),
     exhibits=(
         Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),

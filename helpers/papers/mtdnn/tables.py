@@ -1,6 +1,7 @@
 """MtDNN's tables and figures (He 2019, sections 4 and 5)."""
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,8 +13,10 @@ from helpers.papers import model_folders, shared
 from helpers.papers.mtdnn import find_question_task
 from helpers.papers.mtdnn.algorithm import (
     BOTH,
+    CHOICES,
     LARGER,
     QA,
+    SENTENCES,
     Answered,
     group_tasks,
     list_probs,
@@ -31,6 +34,12 @@ def percent_unanswerable(tested: dict[tuple[str, int], Answered]) -> float:
 
 
 ALL_QUESTIONS = "all questions"
+NAMES = {  # what claims call rows
+    QA: "QA alone",
+    CHOICES: "QA with multiple choice (MCC)",
+    SENTENCES: "QA with sentence tasks (SC)",
+    BOTH: "QA with other tasks (MCC, SC)",
+}
 ALONE = "QA(1.0)"  # the paper's name for questions alone in Table 1
 
 
@@ -101,10 +110,11 @@ def table2(preset: Preset) -> Plan:
 
 def state_claims(rows: Iterable[str], encoder: str) -> list[Claim]:
     """State that all tasks beat each other row, and the gain by the paper's text, which differs from its table's."""
-    claims = [shared.state_better(BOTH, row, columns=[ALL_QUESTIONS], primary=row == QA) for row in rows if row != BOTH]
+    better = partial(shared.state_better, BOTH, names=NAMES, columns=[ALL_QUESTIONS])
+    claims = [better(row, primary=row == QA) for row in rows if row != BOTH]
     gain = papers.printed_gap("mtdnn/text", encoder, f"{QA}, {encoder}", ALL_QUESTIONS)
     in_text = {"on": ", by the final model's F1 in section 4.4", "printed": gain}
-    return [*claims, shared.state_better(BOTH, QA, columns=[ALL_QUESTIONS], **in_text)]
+    return [*claims, better(QA, **in_text)]
 
 
 def figure4(table: Record) -> dict:
