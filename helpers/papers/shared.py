@@ -130,8 +130,8 @@ def tabulate_costs(models: Models) -> pd.DataFrame:
         histories = [_stages(model) for members in first.values() for model in members]
         longest, needed = max(histories, key=sum), [training.result() for training in models.trainings(row, seed)]
         table[row] = {
-            "stages of a model": " + ".join(f"{steps:,}" for steps in longest),
-            "steps of a model": sum(longest),
+            "stages of the longest model": " + ".join(f"{steps:,}" for steps in longest),
+            "steps of the longest": sum(longest),
             "trainings": len(needed),
             "steps in all": sum(result["steps"] for result in needed),
             "minutes": round(sum(result["seconds"] for result in needed) / 60, 1),

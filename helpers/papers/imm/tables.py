@@ -99,7 +99,7 @@ def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
 def make_notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
     preset, table = models.preset, shared.tabulate_costs(models)
-    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of a model"].agg(["min", "max"])}))
+    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of the longest"].agg(["min", "max"])}))
     over = "all domains" if preset.imm.steps == "equal" else "its own domains at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
     epochs, size = preset.training.epochs, preset.training.batch_size
