@@ -80,6 +80,11 @@ def imm_and_first(record: Record) -> dict[str, Any]:
     return {"baselines": ["IMM", record.rows[0]]}
 
 
+def name_shares(record: Record) -> dict[str, Any]:
+    sizes = (record.setting("data", name) for name in ("train_size", "train_share"))
+    return {"payload": record.payload | {"x": your_domains.name_shares(*sizes)}}
+
+
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/table1": lambda record: a2d.name_baselines(kinds(record)),
     "a2d/table2": lambda record: a2d.name_baselines(kinds(record)),
@@ -89,6 +94,7 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/temperatures": lambda record: differences(record, a2d.VARIED["temperature"][1]),
     "a2d/steps": lambda record: differences(record, a2d.TIMES_THE_STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
+    "imm/learning_curve": name_shares,
     "imm/table1": imm_and_first,
     "imm/table1_equal": imm_and_first,
     "hrkd/ratios": lambda record: {"unit": MOVED},

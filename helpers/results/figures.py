@@ -273,13 +273,21 @@ def gains(record: Record) -> Picture:
 
 
 def scale_up(ax: Axes, axis: str, values: Sequence[float]) -> str:
-    """Make an axis logarithmic beyond `LINEAR` where some values are far above it and others below. Says so."""
+    """Make a shared axis logarithmic beyond `LINEAR` where some values are far above it and others below. Says so.
+
+    A band in each panel shows where the scale changes.
+    """
     sizes = np.abs(values)
     if not (sizes < LINEAR).any() or sizes.max() < 4 * LINEAR:
         return ""
     getattr(ax, f"set_{axis}scale")("symlog", linthresh=LINEAR, base=2, linscale=2)
     getattr(ax, f"{axis}axis").set_major_formatter("{x:g}")
-    return f"; logarithmic beyond {LINEAR}"
+    ends, name = getattr(ax, f"get_{axis}lim")(), {"x": "axvspan", "y": "axhspan"}[axis]
+    for panel, (begin, end) in product(ax.figure.axes, ((ends[0], -LINEAR), (LINEAR, ends[1]))):
+        if begin < end:
+            getattr(panel, name)(begin, end, color=GRID, alpha=0.35, linewidth=0, zorder=0)
+    getattr(ax, f"set_{axis}lim")(ends)
+    return f"; logarithmic beyond {LINEAR}, in grey"
 
 
 def label_rows(below: Mapping[str, str], first: str, estimates: Mapping[tuple[str, str], Estimate]) -> list[str]:
@@ -327,9 +335,12 @@ def bars(record: Record) -> Figure:
         ax.plot([], [], color=SOFT, label="the paper", **HOLLOW)
     if baseline:
         ax.axvline(0, color=SOFT, linewidth=0.8)
+    is_alone = len(rows) == 1 and not printed
+    unit = f"{record.unit} of {readable(rows[0])}" if is_alone else record.unit
     above = f" above {readable(baseline)}" * bool(baseline)
-    name_lines(ax, record.columns, f"{record.unit}{above} ({intervals(estimates)}{name_untested(record)})")
-    figure.legend(loc="outside right upper")
+    name_lines(ax, record.columns, f"{unit}{above} ({intervals(estimates)}{name_untested(record)})")
+    if not is_alone:
+        figure.legend(loc="outside right upper")
     return figure
 
 
@@ -344,7 +355,7 @@ def name_outdated(record: Record) -> str:
 
 
 def curves(record: Record) -> Picture:
-    """Draw a panel per column and a line per method, a point aside ("any") where few have no x; hollow the paper's.
+    """Draw a panel per column and a line per method, a point aside where few have no x; hollow the paper's.
 
     ``payload["x"]`` names the axis, ``payload["scale"]`` may be "log". Where there is ``payload["above"]``, differences
     are drawn: from each method's score at that x, or from the method named. A method with zeros alone is the one that
@@ -387,8 +398,6 @@ def curves(record: Record) -> Picture:
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
             ax.set_xticks(places, [f"{x:,g}" for x in places])
             ax.minorticks_off()
-        if any(lines[method, column] for method in levels):
-            ax.text(np.mean([*levels.values()]), -0.04, "any", ha="center", va="top", transform=ax.transAxes)
         ax.grid(axis="y", color=GRID)
         if zero:
             ax.axhline(0, color=SOFT, linewidth=0.8)
@@ -486,7 +495,7 @@ def find_base(
 
 def are_near(columns: Sequence[Sequence[float]]) -> bool:
     """Return whether one scale shows the values of all columns."""
-    return bool(np.ptp(np.concatenate(columns)) <= 4 * min(map(np.ptp, columns)))
+    return bool(np.ptp(np.concatenate(columns)) <= 3 * min(map(np.ptp, columns)))
 
 
 def find_zero(record: Record) -> str:

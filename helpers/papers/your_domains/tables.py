@@ -210,14 +210,20 @@ def learning_curve(preset: Preset) -> Plan:
         for row in of_share.by_row
         for seed in few.seed_numbers
     ]
-    fewest, size = f"{100 * min(preset.train_shares):g}", preset.data.train_size
+    fewest = f"{100 * min(preset.train_shares):g}"
     return {
         "scores": scores,
         "claims": state_curve(fewest, dict.fromkeys(score.method for score in scores)),
-        "payload": {"x": f"% of {f'{size:,}' if size else 'all'} training questions of a domain", "scale": "log"},
+        "payload": {"x": name_shares(preset.data.train_size, preset.data.train_share), "scale": "log"},
         "settings": list_settings(models[min(models)]) | {"data": preset.data},  # the shares are the curve's
         "training_seconds": sum(of_share.seconds for of_share in models.values()),
     }
+
+
+def name_shares(size: int, share: float) -> str:
+    """Name the axis of the curve, of ``size`` training questions, 0 for all; other tables have a ``share`` of them."""
+    elsewhere = f" ({100 * share:g} in other tables)" * (share < 1)
+    return f"% of {f'{size:,}' if size else 'all'} training questions of a domain{elsewhere}"
 
 
 def state_curve(share: str, rows: Iterable[str]) -> list[Claim]:
