@@ -67,6 +67,7 @@ STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "mtdnn/table2": lambda record: mtdnn.state_claims(record.rows, "bert-base"),
     "mtdnn/table3": lambda record: mtdnn.state_claims(record.rows, "bert-large"),
     "mtdnn_kd/table2": lambda record: mtdnn_kd.state_claims(load_preset(record.preset, "mtdnn_kd")),
+    "mtdnn_kd/tuning": lambda record: mtdnn_kd.state_tunings(record.rows),
     "mtdnn_kd/table3": lambda record: mtdnn_kd.state_gains(record.columns, mtdnn_kd.STUDENT in record.rows),
 }
 

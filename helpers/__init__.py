@@ -1,6 +1,6 @@
 """Distillation and multi-task training of readers and text classifiers: five papers over one thin package.
 
-Public names, which dir(helpers) lists; others may change:
+Public names, which dir(helpers) lists; others may change. Classes have help of their own: help(helpers.Training).
 
 - load_reader loads a trained reader from a folder, from the Hub or by its training's name. run executes notebooks.
 - metrics scores answers from 0 to 1. UserError is raised where files, presets or models cannot be used.
@@ -13,8 +13,6 @@ Public names, which dir(helpers) lists; others may change:
 0
 >>> metrics.f1("Ada", ["Ada Bell"])
 0.6666666666666666
->>> issubclass(UserError, ValueError)
-True
 
 Losses have a value per example. Those on spans take start and end, here of a window of 3 tokens. What a paper adds up
 of them is in its module of losses, such as helpers.papers.a2d.losses.

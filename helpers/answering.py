@@ -234,7 +234,7 @@ def load_reader(model: Path | str) -> TrainedReader:
     if beside and not paths.find_folder(place):  # on the Hub a stranger may have a model of this name
         there = ", ".join(sorted(file.name for file in beside.iterdir() if file.is_dir())) or "none"
         raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
-    with loading(place):
+    with loading(place, "reader"):
         trained, tokenizer = load_saved(place), load_tokenizer(place)
         windows = getattr(trained.config, "windows", None) or {}
         check_inputs(trained, place, windows.get("max_length", 0))

@@ -61,13 +61,6 @@ def check_shapes(student: Tensor, teacher: Tensor, fix: str = "give both for one
         raise ValueError(f"expected a teacher's values of the student's shape {shapes}; {fix}")
 
 
-def check_mask(values: Tensor, mask_BxL: Tensor) -> None:
-    """Raise ValueError for a mask that is not B×L, as the first two dimensions of the values are."""
-    if mask_BxL.shape != values.shape[:2]:
-        shapes = f"{(*values.shape[:2],)}, found {(*mask_BxL.shape,)}"
-        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
-
-
 def soften(logits: Tensor, temperature: float) -> Tensor:
     """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0."""
     if not temperature > 0:  # nan neither

@@ -59,9 +59,11 @@ def is_bf16(precision: str, device: torch.device) -> bool:
 
 def forward(model: nn.Module, batch: Batch, precision: str, **arguments):
     """Compute the model's output for a batch. ``arguments`` go to the model as well."""
-    device = next(model.parameters()).device
+    device, names = next(model.parameters()).device, inputs_of(model)
+    if lacking := [name for name in names if name not in batch]:
+        raise UserError(f"the model takes {lacking[0]!r}, and a batch has {', '.join(batch)}; correct model.inputs")
     with torch.autocast(device.type, torch.bfloat16, enabled=is_bf16(precision, device)):
-        return model(**{name: batch[name] for name in inputs_of(model)}, **arguments)
+        return model(**{name: batch[name] for name in names}, **arguments)
 
 
 def fit(
@@ -193,7 +195,9 @@ def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
     for step, terms in enumerate(losses, steps - len(losses)):
         if not math.isfinite(sum(terms.values())):
             values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
-            first = "lower learning_rate" if step else "use another encoder"  # no rate has had a part in step 0
+            first = (
+                "lower learning_rate" if step else "check the loss, use another encoder"
+            )  # no rate has had a part in step 0
             advice = f"{first}, or set precision to 'fp32'"
             raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
 

@@ -104,7 +104,7 @@ class Task:
                 raise ValueError(f"expected an object with files, found {json.dumps(result):.40}")
             return result
         except FileNotFoundError:
-            raise NotDone(f"{self.label} is not done; carry out its plan first") from None
+            raise NotDone(f"{self.label} is not done yet; call its do(), or run the plan that yields it") from None
         except ValueError as error:
             raise DamagedFile(f"{file}: not readable ({error}); delete {self.folder} and run again") from None
 

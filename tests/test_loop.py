@@ -280,9 +280,18 @@ def test_a_loss_that_is_not_finite_at_once_has_no_learning_rate_to_blame(windows
         return {"first": output.start_logits.mean() * math.inf}
 
     with pytest.raises(
-        loop.TrainingDiverged, match=r"at step 0 \(first .*\); use another encoder, or set precision to"
+        loop.TrainingDiverged, match=r"at step 0 \(first .*\); check the loss, use another encoder, or set precision to"
     ):
         loop.fit(reader(), batches(windows), loss, SETTINGS, seed=0)
+
+
+def test_an_input_that_no_batch_has_is_named(windows):
+    model = reader()
+    model.inputs = ("input_ids", "inptu")
+    with pytest.raises(
+        UserError, match=r"^the model takes 'inptu', and a batch has .*input_ids.*; correct model.inputs"
+    ):
+        loop.fit(model, batches(windows), lambda *_: {}, SETTINGS, seed=0)
 
 
 @pytest.mark.parametrize("terms", [lambda output: output.start_logits.mean(), lambda output: {"per token": output[0]}])

@@ -123,8 +123,12 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
         gold_divergence(start, start, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(2, 1\); give one of"):
         gold_divergence((start, start), (start, start), (torch.zeros(2, 1, dtype=torch.int64),) * 2, torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"expected a mask of shape \(1, 2\), found \(1, 3\); give one of the same"):
+    with pytest.raises(ValueError, match=r"the mask's shape \(1, 3\), found \(1, 2\); give a mask B×L, and start"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, torch.ones(1, 3), 1.0)
+    with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give a mask B×L, and start"):
+        soft_cross_entropy(start, torch.ones(2, 3) / 3, torch.ones(2, 3), 1.0)
+    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(\); give one of"):
+        confusion_margin((start, start), (torch.zeros(2, dtype=torch.int64),) * 2, torch.tensor([1, 1]))
     with pytest.raises(ValueError, match=r"the student's shape \(2, 3\), found \(1, 3\)"):
         class_cross_entropy(start, start[:1], 1.0)
     with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(1,\); give one of"):

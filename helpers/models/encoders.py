@@ -262,7 +262,7 @@ def may_be_new(model: nn.Module, name: str, pooler: bool = True) -> bool:
 
 
 @contextlib.contextmanager
-def loading(encoder: str) -> Iterator[None]:
+def loading(encoder: str, kind: str = "encoder") -> Iterator[None]:
     """Load without transformers' reports on new and unused weights. Raises EncoderError for whatever fails: what
     damaged files make transformers and torch raise has no end."""
     verbosity = logging.get_verbosity()
@@ -282,10 +282,10 @@ def loading(encoder: str) -> Iterator[None]:
             problem = f"it needs a package that is not installed; install it ({_reason(error)})"
         elif "revision" in loading_arguments(encoder):
             problem = "no such folder is here, and the Hub gave none; correct the name or the connection"
-            problem = f"{problem} ({_reason(error)})"
+            problem = f"{problem} ({_reason(error).partition('. ')[0]})"
         else:
             problem = f"its files are damaged or not of one model; save or fetch it again ({_reason(error)})"
-        raise EncoderError(f"encoder {encoder!r} cannot be loaded: {problem}") from error
+        raise EncoderError(f"{kind} {encoder!r} cannot be loaded: {problem}") from error
     finally:
         logging.set_verbosity(verbosity)
 

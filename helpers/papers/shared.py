@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,6 @@ from helpers.task import Plan, Task
 from helpers.training import Outputs, Training, trainings_of
 
 Members = tuple[Training, ...]  # one model, or those of an ensemble
-NO_NAMES: Mapping[str, str] = MappingProxyType({})
 AnswersByCell = dict[Cell, tuple[str, list[list[str]]]]  # a set's name, and the answers of each reader
 
 
@@ -244,11 +242,9 @@ def tabulate_gold_probabilities(models: Models, row: str) -> Plan:
     return pd.DataFrame(rows).drop(columns="files").rename(columns=names).groupby("domain", sort=False).mean()
 
 
-def state_better(
-    above: str, below: str, verb: str = "is better than", on: str = "", names: Mapping[str, str] = NO_NAMES, **parts
-) -> Claim:
+def state_better(above: str, below: str, on: str = "", names: Mapping[str, str] = {}, **parts) -> Claim:
     """State that one row beats another. ``names`` are what the text calls rows that do not go by their own name."""
-    text = f"{names.get(above, above)} {verb} {names.get(below, below)}{on}"
+    text = f"{names.get(above, above)} beats {names.get(below, below)}{on}"
     return Claim(text=text, above=above, below=below, **parts)
 
 

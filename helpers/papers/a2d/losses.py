@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from helpers import extractive_qa
-from helpers.classification import check_mask, check_probabilities, check_shapes, soften
+from helpers.classification import check_probabilities, check_shapes, soften
 from helpers.extractive_qa import Span, log_probabilities, take
 from helpers.loop import Batch
 from helpers.presets.schema import Preset
@@ -17,12 +17,13 @@ def soft_cross_entropy(student: Span, teacher_probabilities: Span, mask_BxL: Ten
     ValueError for other shapes, for a temperature that is not above 0 and, on a CPU, for logits in the place of
     probabilities and for probabilities where the mask is 0.
     """
-    pairs = list(zip(student, teacher_probabilities, strict=True))
-    for logits, q in pairs:
+    loss_B = 0
+    for logits, q in zip(student, teacher_probabilities, strict=True):
         check_shapes(logits, q)
-        check_mask(q, mask_BxL)
+        log_p = log_probabilities(soften(logits, temperature), mask_BxL)
         check_probabilities(q, mask_BxL)
-    return -sum((q.float() * log_probabilities(soften(s, temperature), mask_BxL)).sum(-1) for s, q in pairs)
+        loss_B = loss_B - (q.float() * log_p).sum(-1)
+    return loss_B
 
 
 def confusion_margin(student: Span, gold: Span, confusing: Span) -> Tensor:

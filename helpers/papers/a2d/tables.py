@@ -103,7 +103,7 @@ def add_notes(models: Models, parts: dict, temperatures: Sequence[float] = ()) -
 
 def state_row_better(above: str, below: str, column: str, on: str = "on", **parts) -> Claim:
     """State that one row beats another on a column."""
-    return shared.state_better(above, below, "beats", f" {on} {column}", NAMES, columns=[column], **parts)
+    return shared.state_better(above, below, f" {on} {column}", NAMES, columns=[column], **parts)
 
 
 def find_printed(table: str, kind: Kind, above: str, below: str, column: str) -> dict:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from helpers.classification import check_mask, check_shapes, domain_means, label_loss, soften
+from helpers.classification import check_shapes, domain_means, label_loss, soften
 from helpers.extractive_qa import take, weighted_mean
 from helpers.loop import Batch
 from helpers.papers.hrkd.tinybert import match_layers
@@ -23,6 +23,13 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
     check_mask(student_BxLxF, mask_BxL)
     gaps_BxL = functional.mse_loss(student_BxLxF.float(), teacher_BxLxF.float(), reduction="none").mean(-1)
     return (gaps_BxL * mask_BxL).sum(-1) / mask_BxL.sum(-1)
+
+
+def check_mask(values_BxLxF: Tensor, mask_BxL: Tensor) -> None:
+    """Raise ValueError for a mask that is not B×L."""
+    if mask_BxL.shape != values_BxLxF.shape[:2]:
+        shapes = f"{(*values_BxLxF.shape[:2],)}, found {(*mask_BxL.shape,)}"
+        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:

@@ -36,7 +36,7 @@ NAMES = {  # what claims call rows
     OURS: "the graph (HRKD)",
     WRITTEN: "the graph as written",
     PLAIN: "plain distillation (TinyBERT-KD)",
-    STUDENTS[0]: "a student per domain and its teacher",
+    STUDENTS[0]: "a student per domain, taught by its teacher",
     STUDENTS[-1]: "Meta-KD",
     ALONE: "an untaught student",
     "- Domain Rel.": "itself without Domain Rel.",
@@ -119,7 +119,7 @@ def state_claims(rows: Iterable[str]) -> list[Claim]:
 
 
 def state_row_better(above: str, below: str, on: str = "", **parts) -> Claim:
-    """State that one row is better than another, by their names."""
+    """State that one row beats another, by their names."""
     return shared.state_better(above, below, on=on, names=NAMES, **parts)
 
 
@@ -156,7 +156,7 @@ def name_figure2(corpus: str) -> str:
 def state_gains(shares: Collection[float]) -> list[Claim]:
     """State the claims of Figure 2. With 2 % the paper has the largest "improvement rate", 10.1 % (section 3.5)."""
     (single, *_, meta), (few, many) = STUDENTS, (f"{100 * share:g}" for share in (min(shares), max(shares)))
-    text, ours = f"with {few} % of the texts {NAMES[OURS]} is better than", {"above": f"{OURS}, {few}"}
+    text, ours = f"with {few} % of the texts {NAMES[OURS]} beats", {"above": f"{OURS}, {few}"}
     claims = [Claim(text=f"{text} {NAMES[row]}", **ours, below=f"{row}, {few}") for row in (single, meta)]
     if few == "2":
         claims[0] = claims[0].model_copy(update={"printed": 10.1, "printed_for": "% on MNLI, as an improvement rate"})

@@ -47,7 +47,7 @@ def table1(preset: Preset) -> Plan:
     sure = yield from shared.tabulate_gold_probabilities(models, "Single")
     spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
     note = f"probability that readers of Single give right answers, by domain: {spread}"
-    mix = shared.state_better("Mix", "Single", "beats", control=True)
+    mix = shared.state_better("Mix", "Single", control=True)
     return {**parts, "claims": [*parts["claims"], mix], "notes": [*parts["notes"], note]}
 
 
@@ -93,19 +93,18 @@ def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
     parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
     names = {row: f"itself without {row[1:]}"} if row.startswith("-") else {}
-    return shared.state_better("IMM", row, "beats", on, names, printed_for=printed_for, **parts)
+    return shared.state_better("IMM", row, on, names, printed_for=printed_for, **parts)
 
 
 def make_notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
-    preset, table = models.preset, shared.tabulate_costs(models)
-    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of the longest"].agg(["min", "max"])}))
+    preset, loop, table = models.preset, models.preset.training, shared.tabulate_costs(models)
+    most = " to ".join(f"{number:,}" for number in sorted({*table["steps of the longest"].agg(["min", "max"])}))
     over = "all domains" if preset.imm.steps == "equal" else "its own domains at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
-    epochs, size = preset.training.epochs, preset.training.batch_size
     return [
         *models.notes,
-        f"each row's longest reader: {steps} steps of {size} windows ({epochs:g} × the questions of {over})",
+        f"each row's longest reader: {most} steps of {loop.batch_size} windows ({loop.epochs:g} × the questions of {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.state_training_sizes(preset.data),
         f"IMM with at most {rounds} round{'s' * (rounds > 1)}",

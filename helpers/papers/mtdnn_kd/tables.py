@@ -1,6 +1,6 @@
 """MT-DNN's tables (Liu et al. 2019, section 4)."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -133,13 +133,14 @@ def tuning(preset: Preset) -> Plan:
         Score(method=row, column=task, seed=seed, value=main_score(by_metric))
         for row, task, seed, by_metric in (yield from score_tests(varied, varied.by_row))
     ]
-    claims = [
-        shared.state_better(*(f"{row}, {form}" for row in (STUDENT, MTDNN)), control=True)
-        for form in (UNTUNED, GENTLER)
-        if STUDENT in varied.by_row
-    ]
-    facts = [f"{GENTLER}: the learning rate divided by {GENTLENESS:g}"]
+    claims, facts = state_tunings(varied.by_row), [f"{GENTLER}: the learning rate divided by {GENTLENESS:g}"]
     return {"scores": scores, "baselines": [MTDNN], "claims": claims, "notes": facts}
+
+
+def state_tunings(rows: Collection[str]) -> list[Claim]:
+    """State that the student beats MT-DNN before tuning and after a gentle one."""
+    pairs = [(f"{STUDENT}, {form}", f"{MTDNN}, {form}") for form in (UNTUNED, GENTLER)]
+    return [shared.state_better(*pair, control=True) for pair in pairs if STUDENT in rows]
 
 
 def state_gains(columns: Iterable[str], has_student: bool) -> list[Claim]:

@@ -71,7 +71,7 @@ def table(models: Models) -> Plan:
 def state_claims(rows: Iterable[str]) -> list[Claim]:
     """State that the best readers and those to advise beat a reader per domain, and ensembles one of all domains."""
     pairs = [(row, "Single") for row in (BEST, *ADVISED)] + [(row, "Mix") for row in ADVISED if row != "Mix"]
-    return [shared.state_better(*pair, "beats", control=True) for pair in pairs if {*pair} <= {*rows}]
+    return [shared.state_better(*pair, control=True) for pair in pairs if {*pair} <= {*rows}]
 
 
 def compare(preset: Preset, scored: Mapping[Cell, metrics.Scores]) -> list[dict]:

@@ -164,7 +164,7 @@ def score_teacher(models: Models) -> Plan:
     return {
         **shared.f1_and_em(shared.score_cells(preset, answers)),
         "baselines": [UNTAUGHT],
-        "claims": [shared.state_better(TAUGHT, row, "beats", control=True) for row in rows],
+        "claims": [shared.state_better(TAUGHT, row, control=True) for row in rows],
         "notes": state_teaching(models),
         "settings": {"data": preset.data},
         "training_seconds": models.seconds,
