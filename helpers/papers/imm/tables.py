@@ -98,13 +98,14 @@ def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
 
 def make_notes(models: Models, rounds: int) -> list[str]:
     """State how the rows were made: budget, trainings, questions, rounds."""
-    preset, loop, table = models.preset, models.preset.training, shared.tabulate_costs(models)
-    most = " to ".join(f"{number:,}" for number in sorted({*table["steps of the longest"].agg(["min", "max"])}))
+    preset, table = models.preset, shared.tabulate_costs(models)
+    steps = " to ".join(f"{number:,}" for number in sorted({*table["steps of the longest"].agg(["min", "max"])}))
     over = "all domains" if preset.imm.steps == "equal" else "its own domains at each stage"
     needs = "; ".join(f"{row}: {n} ({s:,})" for row, n, s in table[["trainings", "steps in all"]].itertuples())
+    epochs, size = preset.training.epochs, preset.training.batch_size
     return [
         *models.notes,
-        f"each row's longest reader: {most} steps of {loop.batch_size} windows ({loop.epochs:g} × the questions of {over})",
+        f"each row's longest reader: {steps} steps of {size} windows ({epochs:g} × the questions of {over})",
         f"trainings of one seed of a row, and their steps: {needs}",
         shared.state_training_sizes(preset.data),
         f"IMM with at most {rounds} round{'s' * (rounds > 1)}",
@@ -146,9 +147,8 @@ def figure3(preset: Preset) -> Plan:
 
 def state_rounds(most: int, shown: Iterable[str]) -> list[Claim]:
     """State the claims of Figure 3 with up to ``most`` rounds. No rounds are Single, whose number is in Table 1."""
-    few, on_test, printed = min(PRINTED_ROUNDS, most), {"columns": ["test"]}, {}
-    if few == PRINTED_ROUNDS:
-        printed["printed"] = papers.printed_gap("imm/table1", "IMM", "Single", "AVE.")
+    few, on_test = min(PRINTED_ROUNDS, most), {"columns": ["test"]}
+    printed = {"printed": papers.printed_gap("imm/table1", "IMM", "Single", "AVE.")} if few == PRINTED_ROUNDS else {}
     rise, flat = f"{few} rounds of IMM are better than none", f"later rounds change F1 by at most {FLAT:g}"
     claims = [Claim(text=rise, above=f"IMM, {few}", below="IMM, 0", primary=True, **on_test, **printed)]
     text, beside = f"{few} rounds of IMM are better than as many without teachers", {"control": True, "beside": True}
