@@ -437,7 +437,8 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
-    lines += ["", "Verdicts on claims with a number in the paper, in `study`:", "", tabulate_counts(findings, papers)]
+    lines += ["", "[Verdicts](../docs/statistics.md) on claims with a number in the paper, in `study`:", ""]
+    lines += [tabulate_counts(findings, papers)]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)
