@@ -84,7 +84,7 @@ def advise_domains(train: str, above: str, below: str, control: tuple[str, ...] 
 
 ONE, SEVERAL = "one domain", "several domains"
 ENSEMBLE = "Mix ensemble"
-TWICE = "both twice as long"
+TWICE = "twice the steps"
 SMALL, MANY, UNANSWERABLE = "a small model", "many tasks", "unanswerable questions"
 ADVICE = (
     Advice(
@@ -104,7 +104,7 @@ ADVICE = (
     advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it", "A2D", "Mix"),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),
-    Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE), lambda stored: "a teacher more"),
+    Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE), lambda stored: "+ a teacher"),
     Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), (OURS, PLAIN)),
     Advice(
         MANY,
