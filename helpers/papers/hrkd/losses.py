@@ -33,7 +33,10 @@ def check_mask(values_BxLxF: Tensor, mask_BxL: Tensor) -> None:
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
-    """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (HRKD, Eq. 2; no factor t²)."""
+    """Compute -sum softmax(teacher / t) log softmax(student / t) of each text, shape B (HRKD, Eq. 2; no factor t²).
+
+    Both are logits. Raises ValueError for other shapes and for a temperature that is not above 0.
+    """
     check_shapes(student_BxC, teacher_BxC)
     teacher_BxC, student_BxC = (soften(logits, temperature) for logits in (teacher_BxC, student_BxC))
     return -(teacher_BxC.softmax(-1) * student_BxC.log_softmax(-1)).sum(-1)
