@@ -11,8 +11,8 @@ Public names, which dir(helpers) lists; others may change. Classes have help of 
 'Ada Bell'
 >>> run(["02"], {"preset": "mini", "seeds": 5})  # 0: all notebooks succeeded
 0
->>> metrics.f1("Ada", ["Ada Bell"])
-0.6666666666666666
+>>> metrics.f1("Ada", ["Ada Bell"]), issubclass(UserError, ValueError)
+(0.6666666666666666, True)
 
 Losses have a value per example. Those on spans take start and end, here of a window of 3 tokens. What a paper adds up
 of them is in its module of losses, such as helpers.papers.a2d.losses.
@@ -23,8 +23,8 @@ of them is in its module of losses, such as helpers.papers.a2d.losses.
 >>> gold, mask = (torch.tensor([1]), torch.tensor([1])), torch.ones(1, 3)  # 0 at padding, where A2D's q is 0
 >>> gold_divergence(student, teacher, gold, mask)  # IMM, Eqs. 5 and 9
 tensor([0.0300])
->>> soft_cross_entropy(student, tuple(side.softmax(-1) for side in teacher), mask, 1.0)  # A2D, section 3.1
-tensor([0.8413])
+>>> 2**2 * soft_cross_entropy(student, tuple((side / 2).softmax(-1) for side in teacher), mask, 2)  # A2D, section 3.1
+tensor([6.8800])
 >>> confusion_margin(student, gold, (torch.tensor([2]), torch.tensor([2])))  # A2D, section 3.2
 tensor([0.])
 >>> attention_distance(torch.zeros(1, 2, 2), torch.ones(1, 2, 2))  # A2D, section 3.3

@@ -91,7 +91,7 @@ def take(values_BxL: Tensor, position_B: Tensor) -> Tensor:
     """Take each example's value at its position, shape B. Raises ValueError for positions that are of no real token."""
     if position_B.dtype != torch.int64 or position_B.shape != values_BxL.shape[:1]:
         shapes = f"({len(values_BxL)},), found {position_B.dtype} of shape {(*position_B.shape,)}"
-        raise ValueError(f"expected int64 positions of shape {shapes}; give one of each example")
+        raise ValueError(f"expected int64 positions of shape {shapes}; give a pair, one of each example")
     is_on_cpu, last = position_B.device.type == "cpu", values_BxL.shape[1] - 1  # a GPU would have to wait
     values_B = values_BxL.gather(1, (position_B.clamp(0, last) if is_on_cpu else position_B)[:, None])[:, 0]
     if is_on_cpu and ((values_B <= LOWEST / 2) | (position_B < 0) | (position_B > last)).any():

@@ -121,17 +121,17 @@ def test_wrong_values_shapes_and_temperatures_are_errors():
     start = torch.zeros(2, 3)
     with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give a mask B×L, and start"):
         gold_divergence(start, start, torch.zeros(2, 2, dtype=torch.int64), torch.ones(2, 3))
-    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(2, 1\); give one of"):
+    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(2, 1\); give a pair"):
         gold_divergence((start, start), (start, start), (torch.zeros(2, 1, dtype=torch.int64),) * 2, torch.ones(2, 3))
     with pytest.raises(ValueError, match=r"the mask's shape \(1, 3\), found \(1, 2\); give a mask B×L, and start"):
         soft_cross_entropy(logits, (torch.ones(1, 2) / 2,) * 2, torch.ones(1, 3), 1.0)
     with pytest.raises(ValueError, match=r"the mask's shape \(2, 3\), found \(3,\); give a mask B×L, and start"):
         soft_cross_entropy(start, torch.ones(2, 3) / 3, torch.ones(2, 3), 1.0)
-    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(\); give one of"):
+    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(\); give a pair"):
         confusion_margin((start, start), (torch.zeros(2, dtype=torch.int64),) * 2, torch.tensor([1, 1]))
     with pytest.raises(ValueError, match=r"the student's shape \(2, 3\), found \(1, 3\)"):
         class_cross_entropy(start, start[:1], 1.0)
-    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(1,\); give one of"):
+    with pytest.raises(ValueError, match=r"of shape \(2,\), found torch.int64 of shape \(1,\); give a pair"):
         confusion_margin(
             (start, start), (torch.zeros(1, dtype=torch.int64),) * 2, (torch.ones(2, dtype=torch.int64),) * 2
         )
@@ -150,7 +150,7 @@ def test_positions_without_a_token_are_refused(place):
 def test_positions_that_are_no_integers_are_refused():
     sides, gold = (torch.zeros(1, 3),) * 2, (torch.tensor([1.0]),) * 2
     with pytest.raises(
-        ValueError, match=r"int64 positions of shape \(1,\), found torch.float32 of shape \(1,\); give one"
+        ValueError, match=r"int64 positions of shape \(1,\), found torch.float32 of shape \(1,\); give a pair"
     ):
         span_negative_log_likelihood(sides, gold, torch.ones(1, 3))
 

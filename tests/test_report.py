@@ -314,7 +314,7 @@ def update(monkeypatch, tmp_path, before):
 def test_a_row_of_fewer_seeds_has_its_baseline_with_these_beside_it():
     scores = [("A", "x", seed, 50.0 + seed) for seed in range(5)] + [("B", "x", seed, 60.0) for seed in (0, 1)]
     table = report.numbers(record("imm/table1", scores, baselines=["A"]))
-    assert [*table.index] == ["A", "B (2\N{NO-BREAK SPACE}seeds; A 50.5)"]  # and not 52, over five draws
+    assert [*table.index] == ["A", "B (2\N{NO-BREAK SPACE}seeds, where A has 50.5)"]  # and not 52, over five draws
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):
@@ -561,7 +561,9 @@ def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkey
     outcomes = {v.claim.text: v.outcome for verdicts in stats.judge_all(stored) for v in verdicts}
     assert outcomes["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.SUPPORTED
     assert outcomes["RMR + A2D beats its ensemble on AddSent"] == stats.REFUTED
-    caveat = "The temperature was tuned; the paper's gains, too. On misleading passages the ensemble stays better."
+    caveat = (
+        "The temperature was tuned; at the paper's, it gains, too. On misleading passages the ensemble stays better."
+    )
     assert caveat == A2D.caveat
 
 

@@ -258,7 +258,7 @@ def compare_on_seeds(record: Record, row: str, text: str) -> str:
     same = record.model_copy(update={"scores": [score for score in record.scores if score.seed in seeds]})
     below = record.compared_with.get(row, record.baselines[0])
     average, name = stats.estimate(same, [(1, below, record.columns)]), figures.readable(below).partition(" (")[0]
-    return f"{text[:-1]}; {name} {average.mean:.{stats.decimals(record)}f})" if average else text
+    return f"{text[:-1]}, where {name} has {average.mean:.{stats.decimals(record)}f})" if average else text
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:

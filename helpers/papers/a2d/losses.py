@@ -69,7 +69,7 @@ def joint_loss(
 
 
 def weigh_terms(preset: Preset, without: str = "") -> dict[str, float]:
-    """Return the weights of Eq. 1 that are not 0. Lambda is tau squared, which scales the gradients (section 2.2)."""
+    """Return the weights of Eq. 1 that are not 0. That of KD is tau squared (section 2.2)."""
     tau, gamma, delta = preset.a2d.temperature, preset.a2d.answer_weight, preset.a2d.attention_weight
     weights = {"CE": 1.0, "KD": tau**2, "ANS": gamma, "ATT": delta}
     return {name: weight for name, weight in weights.items() if weight and name != without}

@@ -49,7 +49,7 @@ NAMES |= {name_student(kind, part): f"itself {text}" for kind in get_args(Kind) 
 PAPER_TEMPERATURE = 2  # section 4.2
 TIMES_THE_STEPS = "times the steps (one student per seed)"
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
-    "members": ("member_counts", "number of teachers (one student per seed)", "with {:g} teachers than with {:g}"),
+    "members": ("member_counts", "number of teachers (one: the first member)", "with {:g} teachers than with {:g}"),
     "temperature": ("temperatures", "temperature (one student per seed)", "at temperature {:g} than at {:g}"),
 }
 
