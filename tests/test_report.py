@@ -329,7 +329,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     picture = written[2].read_text()
     assert all(f">{word}<" in picture for word in ("A2D", "IMM", "study: supported", "lab: undecided"))
     claim = IMM.claim[0].lower() + IMM.claim[1:]
-    summary = f"Main claims in the miniature world. **Supported**: {claim} (IMM). **Not supported**: A2D."
+    summary = f"In the miniature world, **supported**: {claim} (IMM); **not supported**: A2D."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -387,7 +387,7 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
     assert f": {stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
-    assert conclusion == f"Main claims in the miniature world. **{stats.FAILED.capitalize()}**: IMM."
+    assert conclusion == f"In the miniature world, **{stats.FAILED}**: IMM."
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
@@ -471,7 +471,7 @@ def test_what_to_use_is_what_a_record_supports(results):
     assert other["public corpora"] == "–"
     assert (other["train"], other[findings.COST]) == ("c", "")
     text = findings.state_advice(judged, [card], cases)
-    gains = "twice: 0.0 ± 2.0<br>`lab`, over A: **+5.0 ± 1.2**"
+    gains = "twice: 0.0 ± 2.0<br>`lab`, A: **+5.0 ± 1.2**"
     assert f"| **few**: [b](results/README.md#imm) | {gains} | 1 × |" in text
 
 
@@ -489,8 +489,8 @@ def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():
     judged = report.judge_records([record(name, rows, preset="study", claims=claims) for name, rows in scores.items()])
     same, apart = findings.find_gains(judged, ("imm/your_domains", "imm/table1", "imm/table2"), ("B", "A"))
     assert (same.record.artefact, apart.record.artefact) == ("imm/table1", "imm/table2")
-    assert findings.mark_gain(same) == "**+3.0 ± 0.0**, EM -2.0 ± 2.0 (5 seeds)"
-    assert findings.state_gain(same).endswith("study/imm/table1), EM -2.0 ± 2.0 (5 seeds)")
+    assert findings.mark_gain(same) == "**+3.0 ± 0.0** (5 seeds: +6.0 ± 2.0, EM -2.0 ± 2.0)"
+    assert findings.state_gain(same).endswith("study/imm/table1) (5 seeds: +6.0 ± 2.0, EM -2.0 ± 2.0)")
     (alone,) = findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))
     assert findings.state_exact(alone) == ", EM -2.0 ± 2.0"
 

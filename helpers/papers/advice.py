@@ -99,7 +99,10 @@ ADVICE = (
     advise_rival("distilled from one reader", "RMR + one teacher", 2),
     advise_rival("smoothed labels", "RMR, smoothed labels", 1),
     advise_domains(
-        "one reader of all domains", "Mix", "Single", ("equal steps", "imm/your_domains_equal", "Mix", "Single")
+        "one reader of all domains",
+        "Mix",
+        "Single",
+        ("equal steps per reader", "imm/your_domains_equal", "Mix", "Single"),
     ),
     advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it", "A2D", "Mix"),

@@ -150,8 +150,11 @@ def read_methods() -> dict[str, dict[str, Any]]:
 
 
 def readable(method: str) -> str:
-    """Return a method's name in plain words."""
-    return read_methods()["names"].get(method, method)
+    """Return a method's name in plain words, of a point on a curve with its x."""
+    names, (name, _, x) = read_methods()["names"], method.rpartition(", ")
+    if method not in names and name in names and re.fullmatch(r"[\d.]+", x):
+        return f"{names[name]}, {x}"
+    return names.get(method, method)
 
 
 def color_methods(methods: Iterable[str]) -> dict[str, Any]:
@@ -230,7 +233,7 @@ def gains(record: Record) -> Picture:
         claim = Claim(text=row, above=row, below=below[row], columns=[title] if title else [])
         if (gap := stats.printed_difference(record, claim)) is not None:
             printed[title, row] = sign * gap
-    labels = label_rows(below, first, estimates)
+    labels = [f"{'above ' * (sign < 0)}{label}" for label in label_rows(below, first, estimates)]
     of_columns = [
         [value for (title, _), each in estimates.items() if title == name for value in each.values] for name in groups
     ]
@@ -427,7 +430,8 @@ def draw_places(record: Record) -> Picture:
             if (method, x) in estimates:
                 dot(ax, line, estimates[method, x], COLORS[0])
         name_lines(ax, [readable(method) for method in methods], "")
-        ax.set_title(f"{(record.payload or {}).get('x', 'x')}: {x:g}")
+        name = (record.payload or {}).get("x", "x")
+        ax.set_title(f"{x:g} {name}" if name.startswith("%") else f"{name}: {x:g}")
     scale = scale_up(panels[0], "x", [each.mean for each in estimates.values()])
     figure.supxlabel(f"{record.unit} ({intervals([*estimates.values()])}{scale}{name_untested(record)})", fontsize=9)
     return figure

@@ -29,7 +29,7 @@ MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_VERDICTS = (
     "±: 95 % interval over seeds, in F1 or points. [*Supported*](docs/statistics.md): significantly "
-    "above zero. *Not supported*: significantly below the paper's gain, not shown above zero. *Undecided*: neither."
+    "above zero. *Not supported*: significantly below the paper's gain, not shown above zero."
 )
 OF_UNTESTED = (
     f"*{stats.UNTESTED.capitalize()}*: the setting was judged unfit, [after seeing results]"
@@ -37,7 +37,8 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_WORDS = (
-    "EM (exact match) is given where it fell. Steps are relative to the baseline's, in `study`. **Bold**: significant."
+    "EM (exact match): where recorded and lower, untested. Steps: relative to the baseline's, in `study`. **Bold**: "
+    "significant after correction."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -87,7 +88,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
-    write_whole(overview, describe_results(findings, papers))
+    best_first = [paper for paper, _ in headlines]
+    write_whole(overview, describe_results(findings, best_first + [one for one in papers if one not in best_first]))
     write_whole(picture, figures.content(draw_headlines(headlines), "svg"))
     return [README, overview, picture]
 
@@ -118,22 +120,23 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a line each, and hollow what the papers report."""
     number = sum(len(pairs) for _, by_world in headlines for pairs in by_world.values())
     with figures.plain_style():
-        figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=4.8)
+        figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=5.6)
         ax = figure.subplots()
         ax.axvline(0, color=figures.SOFT, linewidth=0.8)
-        place, middles = 0.0, {}
+        place, middles, ends = 0.0, {}, []
         for paper, by_world in headlines:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
             for pairs in by_world.values():
                 for record, verdict in pairs:
                     names = [record.preset, place_apart(record, verdict, pairs, of_all).removeprefix(record.preset)]
                     names = ", ".join(filter(None, (name.removeprefix(", ") for name in names)))
-                    draw_line(ax, place, verdict, f"{names}: {shorten_outcome(verdict.outcome)}")
+                    words = f"{brief(record, verdict)[1]}\N{EM SPACE}{names}: {shorten_outcome(verdict.outcome)}"
+                    ends += draw_line(ax, place, verdict, words)
                     place += 1
             middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += 0.6
         ax.set_yticks([*middles.values()], [*middles])
-        ax.set_ylim(place - 1.1, -0.5)
+        ax.set(ylim=(place - 1.1, -0.5), xlim=(min(ends) - 0.3, max(ends) + 0.3))
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", color=figures.GRID)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
@@ -145,14 +148,19 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
     return figure
 
 
-def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> None:
-    """Draw our difference and the paper's on a line, with its label at the side."""
-    is_judged = shorten_outcome(verdict.outcome) not in (*NOT_JUDGED, stats.FAILED)
-    figures.dot(ax, place, verdict.estimate, **(JUDGED if is_judged else UNJUDGED))
+def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> list[float]:
+    """Draw our difference and the paper's on a line, with its label at the side.
+
+    Returns what has to be in the picture: means, the paper's difference, and the interval of what is judged.
+    """
+    is_judged, ours = shorten_outcome(verdict.outcome) not in (*NOT_JUDGED, stats.FAILED), verdict.estimate
+    figures.dot(ax, place, ours, **(JUDGED if is_judged else UNJUDGED))
     if verdict.printed is not None:
         color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
         ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
     ax.annotate(label, (1.02, place), xycoords=("axes fraction", "data"), fontsize=8, va="center")
+    ends = [ours.low, ours.high] if is_judged and ours.over else []
+    return [ours.mean, *ends, *([] if verdict.printed is None else [verdict.printed])]
 
 
 def shorten_outcome(outcome: str) -> str:
@@ -214,12 +222,12 @@ def state_conclusion(headlines: Headlines) -> str:
             claim = paper.claim[:1].lower() + paper.claim[1:]
             name = f"{paper.method}{place}"
             lists.setdefault(outcomes[0], []).append(f"{claim} ({name})" if outcomes[0] == stats.SUPPORTED else name)
-    counts = [f"**{word.capitalize()}**: {', '.join(lists[word])}." for word in SHORT_OUTCOMES if word in lists]
-    text = f"Main claims in the {MINIATURE}. {' '.join(counts)}"
+    counts = [f"**{word}**: {', '.join(lists[word])}" for word in SHORT_OUTCOMES if word in lists]
+    text = f"In the {MINIATURE}, {'; '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} none is tested; gains below are of our controls."
+    return f"{text} On {PUBLIC} none is judged; gains below are of our controls."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -254,7 +262,7 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
     names = [name_preset(record)]
     names += [corpus_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    names += ["in its text"] * is_of_text(verdict)
+    names += ["against its text"] * is_of_text(verdict)
     return ", ".join(filter(None, names))
 
 
@@ -274,11 +282,11 @@ def drop_unit(difference: str) -> str:
 
 
 class Gain(NamedTuple):
-    """A verdict on a difference, and the same in exact match where a record has it."""
+    """A verdict on a difference, and the same in F1 and in exact match of a record that has both."""
 
     record: Record
     verdict: Verdict
-    exact: stats.Estimate | None
+    exact: tuple[stats.Estimate, stats.Estimate] | None
 
 
 class Advised(NamedTuple):
@@ -352,8 +360,8 @@ def find_gains(judged: Iterable[Judged], exhibits: Sequence[str], row: Sequence[
     for alike in pairs.values():
         alike.sort(key=lambda pair: exhibits.index(pair[0].artefact))
         record, verdict = max(alike, key=lambda pair: len(pair[1].estimate.values))
-        exact = filter(None, (estimate_exact_match(one, other.claim) for one, other in alike))
-        gains.append(Gain(record, verdict, next(exact, None)))
+        both = ((other.estimate, estimate_exact_match(one, other.claim)) for one, other in alike)
+        gains.append(Gain(record, verdict, next(filter(itemgetter(1), both), None)))
     return gains
 
 
@@ -386,12 +394,12 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
         several = len({gain.record.artefact for gain in each.miniature}) > 1
         for number, gain in enumerate(each.miniature):
-            begin, table = f"over {each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
+            begin, table = f"{each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
             gains.append(begin + mark_gain(gain) + table)
         limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES]
         gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in limits]
-        over = f", over {each.below}" * (not each.miniature)
-        gains += [f"`{gain.record.preset}`{over}: {mark_gain(gain)}" for gain in each.public]
+        over = f", {each.below}" * (not each.miniature)
+        gains += [f"`{gain.record.preset}`{over}: {mark_gain(gain)}" for gain in each.public[:1]]
         costs += [each.cost] if each.cost else []
     lines, last = [], ""
     for (situation, train), (gains, costs) in rows.items():
@@ -401,7 +409,7 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
             last = situation
     if not lines:
         return ""
-    table = pd.DataFrame(lines, columns=["train", "gain", COST])
+    table = pd.DataFrame(lines, columns=["train", "gain over", COST])
     return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
 
@@ -409,13 +417,14 @@ def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
     _, text = brief(gain.record, gain.verdict)
     text = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
-    return text + (state_exact(gain) if gain.exact and gain.exact.mean < 0 else "")
+    return text + (state_exact(gain) if gain.exact and gain.exact[1].mean < 0 else "")
 
 
 def state_exact(gain: Gain) -> str:
-    """Return a difference in exact match, with its seeds where it is of another record than the gain."""
-    over = f" ({gain.exact.over})" * (gain.exact.over != gain.verdict.estimate.over)
-    return f", EM {state_half(gain.exact)}{over}"
+    """Return a difference in exact match, with that in F1 and its seeds where these are of another record."""
+    f1, exact = gain.exact
+    text = f"EM {state_half(exact)}"
+    return f", {text}" if f1 == gain.verdict.estimate else f" ({exact.over}: {state_half(f1)}, {text})"
 
 
 def show_advice(papers: Sequence[Any], advice: Sequence[Any]) -> HTML:

@@ -127,8 +127,9 @@ def describe_verdict(record: Record, verdict: Verdict) -> str:
 
 
 def reason_of(record: Record, verdict: Verdict) -> str:
-    """Return why a claim is not tested; "" for one that is."""
-    return {stats.UNTESTED: record.untested, stats.OUTDATED: record.outdated}.get(verdict.outcome, "")
+    """Return why a claim is not tested; "" for one that is. One that is outdated may be in an unfit setting as well."""
+    reasons = {stats.UNTESTED: [record.untested], stats.OUTDATED: [record.outdated, record.untested]}
+    return ", and ".join(filter(None, reasons.get(verdict.outcome, [])))
 
 
 def paper_decimals(record: Record) -> int:
@@ -176,7 +177,8 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
         row |= {"verdict": word.capitalize(), "kind": VERDICT_KINDS.get(verdict.outcome, ""), "limit": ""}
         is_shown = verdict.p is not None and word not in (SAME, TOO_FEW_SEEDS)
         row |= {"p": state_p(verdict.p) if is_shown else ""}
-        row |= {"p_size": "" if verdict.p_size is None else state_p(verdict.p_size)}
+        half = " (half)" * (verdict.outcome == stats.LESS_THAN_HALF)
+        row |= {"p_size": "" if verdict.p_size is None else f"{state_p(verdict.p_size)}{half}"}
         if word == SAME:
             row["kind"] = VERDICT_KINDS[stats.UNDECIDED]
         if verdict in drawn:

@@ -29,7 +29,7 @@ PAPER = Paper(
         Exhibit("table2", "HRKD, Table 2: accuracy on MNLI", "table", "accuracy"),
         Exhibit("table3", "HRKD, Table 3: accuracy on Amazon Reviews", "table", "accuracy"),
         Exhibit("compression", "HRKD: what a student costs and keeps", "table", "accuracy", False),
-        Exhibit("figure2", "HRKD, Figure 2: above BERT_B-single → TinyBERT-KD, with few texts", "curve", GAIN, False),
+        Exhibit("figure2", "HRKD, Figure 2: above a student per domain, with few texts", "curve", GAIN, False),
         Exhibit("table4", "HRKD, Table 4: what each part is worth", "table", "accuracy"),
         Exhibit("table5", "HRKD, Table 5: three texts of one label and one of the other", "heatmaps", SHARE, False),
         Exhibit("table6", "HRKD, Table 6: two texts of each label", "heatmaps", SHARE, False),

@@ -150,7 +150,7 @@ def figure2(preset: Preset) -> Plan:
 
 def name_figure2(corpus: str) -> str:
     """Return the title of Figure 2 with the corpus and the quantity."""
-    return f"HRKD, Figure 2: accuracy on {CORPORA[corpus]} above {STUDENTS[0]}, by share of the training texts"
+    return f"HRKD, Figure 2: accuracy on {CORPORA[corpus]} above a student per domain, by share of the training texts"
 
 
 def state_gains(shares: Collection[float]) -> list[Claim]:
