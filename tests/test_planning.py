@@ -61,4 +61,7 @@ def test_windows_are_estimated_from_what_the_preset_states(results):
 
 def test_a_plan_tells_what_a_preset_leaves_out(results, capsys):
     assert cli.main(["run", "--preset", "lab", "--list", "10"]) == 0
-    assert "10_hrkd_main: left out, as the preset has no texts for it\n" in capsys.readouterr().out
+    assert (
+        "10_hrkd_main: left out, as the preset has no texts for it; give mnli_dir or reviews_dir\n"
+        in capsys.readouterr().out
+    )

@@ -327,7 +327,8 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     written, after = update(monkeypatch, tmp_path, text)
     assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
     picture = written[2].read_text()
-    assert all(f">{word}<" in picture for word in ("A2D", "IMM", "study: supported", "lab: undecided"))
+    ours = "+5.0 ± 1.2\N{EM SPACE}study: supported", "+5.0\N{EM SPACE}lab: undecided"
+    assert all(f">{word}<" in picture for word in ("A2D", "IMM", *ours))
     claim = IMM.claim[0].lower() + IMM.claim[1:]
     summary = f"In the miniature world, **supported**: {claim} (IMM); **not supported**: A2D."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["

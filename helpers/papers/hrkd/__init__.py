@@ -3,7 +3,7 @@
 from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
-NO_TEXTS = "the preset has no texts for it"
+NO_TEXTS = "the preset has no texts for it; give mnli_dir or reviews_dir"
 CORPORA = {"mnli": "MNLI", "reviews": "Amazon Reviews"}  # sections of a preset, and the paper's names
 GAIN, SHARE, MOVED = "points of accuracy", "% of the weight", "% of the weight that the ratios move"
 

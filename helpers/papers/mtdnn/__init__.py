@@ -4,7 +4,7 @@ Generalized Text Understanding")."""
 from helpers.papers import Exhibit, Notebook, Paper
 from helpers.presets.schema import Preset
 
-NO_OTHER_TASKS = "the preset names no tasks besides questions"
+NO_OTHER_TASKS = "the preset names no tasks besides questions; give tasks_dir"
 
 
 def find_question_task(preset: Preset) -> str:
