@@ -9,10 +9,12 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from huggingface_hub import try_to_load_from_cache
 from tokenizers import Encoding
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
@@ -234,6 +236,8 @@ def load_reader(model: Path | str) -> TrainedReader:
     if beside and not paths.find_folder(place):  # on the Hub a stranger may have a model of this name
         there = ", ".join(sorted(file.name for file in beside.iterdir() if file.is_dir())) or "none"
         raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
+    if not paths.find_folder(place) and "/" in place and not try_to_load_from_cache(place, "config.json"):
+        print(f"{place}: no such folder is here, so the Hub is asked", file=sys.stderr)
     with loading(place, "reader"):
         trained, tokenizer = load_saved(place), load_tokenizer(place)
         windows = getattr(trained.config, "windows", None) or {}

@@ -285,7 +285,8 @@ def _explain(error: Exception) -> str:
     problem = error.errors(include_url=False)[0]
     place = ".".join(str(key) for key in problem["loc"] if not str(key).startswith(("Answer", "function-")))
     if problem["type"] == "missing":
-        return f"{place!r} is missing; its keys are {list_names(problem['input'])}"
+        place = f"{place!r} is" if place != "answers" else "'answer' and 'answers' are"
+        return f"{place} missing; its keys are {list_names(problem['input'])}"
     return f"{place!r}: {problem['msg'].removeprefix('Value error, ')}; found {problem['input']!r:.80}"
 
 

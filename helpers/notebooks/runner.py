@@ -142,11 +142,12 @@ def check_model_names(jobs: list[Job]) -> None:
 
 
 def match_notebook(name: str) -> str:
-    """Return the notebook of a name or of the number before it, such as 02 or 2. Raises ParameterError."""
-    for notebook in notebook_names():
-        if name.zfill(2) in (notebook, notebook.partition("_")[0]):
-            return notebook
-    near = get_close_matches(name, notebook_names(), 1) or notebook_names()
+    """Return the notebook of a name or of the number before it, such as 02. Raises ParameterError."""
+    names = {notebook.partition("_")[0]: notebook for notebook in notebook_names()}
+    if name in names or name in names.values():
+        return names.get(name, name)
+    near = [names[name.zfill(2)]] if name.zfill(2) in names else get_close_matches(name, names.values(), 1)
+    near = near or names.values()
     raise ParameterError(f"no notebook {name}; choose from {', '.join(near)}")
 
 

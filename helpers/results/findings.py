@@ -32,13 +32,21 @@ OF_VERDICTS = (
     "above zero. *Not supported*: significantly below the paper's gain, not shown above zero."
 )
 OF_UNTESTED = (
-    f"*{stats.UNTESTED.capitalize()}*: the setting was judged unfit, [after seeing results]"
+    f"*{stats.UNTESTED.capitalize()}*: unfit setting, judged [after seeing results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
+OF_INTERVALS = (
+    "Verdicts are corrected for several tests, intervals are not: one may exclude 0 where a claim is undecided. "
+    "Neither is corrected for looks at fewer seeds."
+)
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
+ADVICE_SUMMARY = (
+    "Distilling helps RMR, not measurably BERT. One reader of all domains beats one each, given more steps; an "
+    "ensemble beats both."
+)
 ADVICE_WORDS = (
-    "EM (exact match): where recorded and lower, untested. Steps: relative to the baseline's, in `study`. **Bold**: "
-    "significant after correction."
+    "EM: exact match, untested. Steps: relative to the baseline's. **Bold**: significant after correction, "
+    "also in unfit settings."
 )
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -123,20 +131,25 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=5.6)
         ax = figure.subplots()
         ax.axvline(0, color=figures.SOFT, linewidth=0.8)
-        place, middles, ends = 0.0, {}, []
+        place, middles, ends, lines = 0.0, {}, [], []
         for paper, by_world in headlines:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
             for pairs in by_world.values():
                 for record, verdict in pairs:
                     names = [record.preset, place_apart(record, verdict, pairs, of_all).removeprefix(record.preset)]
                     names = ", ".join(filter(None, (name.removeprefix(", ") for name in names)))
-                    words = f"{brief(record, verdict)[1]}\N{EM SPACE}{names}: {shorten_outcome(verdict.outcome)}"
+                    words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict, words)
+                    lines.append((place, verdict.estimate))
                     place += 1
             middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += 0.6
         ax.set_yticks([*middles.values()], [*middles])
-        ax.set(ylim=(place - 1.1, -0.5), xlim=(min(ends) - 0.3, max(ends) + 0.3))
+        ax.set(ylim=(place - 1.1, -0.5), xlim=(least := min(ends) - 0.3, most := max(ends) + 0.3))
+        for place, ours in lines:  # what goes on beyond the picture
+            beyond = [least] * (ours.low < least) + [most] * (ours.high > most)
+            for end in beyond:
+                ax.plot(end, place, marker="<" if end == least else ">", color=figures.SOFT, clip_on=False)
         ax.tick_params(axis="y", length=0)
         ax.grid(axis="x", color=figures.GRID)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
@@ -148,8 +161,8 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
     return figure
 
 
-def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> list[float]:
-    """Draw our difference and the paper's on a line, with its label at the side.
+def draw_line(ax: Axes, place: float, verdict: Verdict, labels: Sequence[str]) -> list[float]:
+    """Draw our difference and the paper's on a line, with its labels in columns at the side.
 
     Returns what has to be in the picture: means, the paper's difference, and the interval of what is judged.
     """
@@ -158,7 +171,9 @@ def draw_line(ax: Axes, place: float, verdict: Verdict, label: str) -> list[floa
     if verdict.printed is not None:
         color = figures.SOFT if verdict.claim.printed_for else figures.PAPER_COLOR
         ax.plot(verdict.printed, place, color=color, **figures.HOLLOW | {"markersize": 8})  # around what it meets
-    ax.annotate(label, (1.02, place), xycoords=("axes fraction", "data"), fontsize=8, va="center")
+    for label, points, side in zip(labels, (56, 64), ("right", "left"), strict=True):
+        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        ax.annotate(re.sub("^-", "−", label), (1, place), (points, 0), **beside, ha=side, va="center", fontsize=8)
     ends = [ours.low, ours.high] if is_judged and ours.over else []
     return [ours.mean, *ends, *([] if verdict.printed is None else [verdict.printed])]
 
@@ -227,7 +242,7 @@ def state_conclusion(headlines: Headlines) -> str:
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} none is judged; gains below are of our controls."
+    return f"{text} On {PUBLIC} no claim is judged; the table's gains there are controls."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -410,14 +425,15 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
     if not lines:
         return ""
     table = pd.DataFrame(lines, columns=["train", "gain over", COST])
-    return f"## What to use\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
+    return f"## What to use\n\n{ADVICE_SUMMARY}\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
 
 
 def mark_gain(gain: Gain) -> str:
-    """Return a difference without its unit, in bold letters if it is supported, and exact match where that falls."""
+    """Return a difference without its unit, in bold letters if it is supported, and exact match where it falls."""
     _, text = brief(gain.record, gain.verdict)
     text = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
-    return text + (state_exact(gain) if gain.exact and gain.exact[1].mean < 0 else "")
+    has_lower = gain.exact and gain.exact[0] == gain.verdict.estimate and gain.exact[1].mean < 0
+    return text + state_exact(gain) if has_lower else text
 
 
 def state_exact(gain: Gain) -> str:
@@ -447,7 +463,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
     lines += ["", "[Verdicts](../docs/statistics.md) on claims with a number in the paper, in `study`:", ""]
-    lines += [tabulate_counts(findings, papers)]
+    lines += [tabulate_counts(findings, papers), "", OF_INTERVALS]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)

@@ -668,6 +668,13 @@ def count_verdicts(sections: Iterable[tuple[Any, list[Judged]]]) -> pd.DataFrame
     return frame[sorted(frame, key=order.index)]
 
 
+def sum_up(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
+    """Return how many claims with a number in the paper have which verdict, as a sentence; "" where there is none."""
+    counts = count_verdicts(sections).drop(columns=WITHOUT_NUMBER, errors="ignore").sum()
+    words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
+    return f"Of {counts.sum()} claims with a number in the paper: {words}." if words else ""
+
+
 def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     """Return what `count_verdicts` counts as HTML, with the sum over papers; "" where there is none."""
     frame = count_verdicts(sections)
@@ -693,7 +700,7 @@ TEMPLATE = jinja2.Template(
         function.__name__: function
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
-            *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims, tally),
+            *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims, tally, sum_up),
         )
     }
 )
