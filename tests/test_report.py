@@ -273,6 +273,13 @@ def test_a_notebook_says_in_a_sentence_what_came_out(results):
         "a2d/figure3": "The reader by itself answers “$a”, the distilled one “$a”; the right answer's probability goes "
         "from 0.50 to 0.50.",
     }
+    lucky = claimed(seeds=1, preset="mini+seeds=1")
+    write(
+        lucky.model_copy(
+            update={"scores": [s.model_copy(update={"value": s.value + 6 * (s.row == "B")}) for s in lucky.scores]}
+        )
+    )
+    assert "10.0 F1, too few for a verdict. That is outside" in report.conclude("mini+seeds=1", "imm/table1").data
     for artefact, sentence in expected.items():
         head = "<b>What came out</b> (IMM, Table 1: F1)." if artefact == "imm/table1" else "<b>What came out.</b>"
         assert unescape(report.conclude("mini", artefact).data) == f"<p>{head} {sentence}</p>"

@@ -681,7 +681,7 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: a panel per term of its loss, and the validation scores.
 
     Terms are means over stretches of steps, a point each. A dotted line is where weights were kept. What is not stored
-    is not drawn, nor is a single point beside curves.
+    is not drawn, nor is a single point beside curves, nor a line through two.
     """
     losses = pd.DataFrame.from_dict(dict(result.get("losses", [])), orient="index")
     scores = {step: details["scores"] for step, _, details in result["validation"]}
@@ -697,8 +697,9 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             colors = dict(zip(table, COLORS, strict=False))
             if len(colors) > 1:
                 table, colors = table.assign(mean=table.mean(axis=1)), colors | {"mean": INK}
+            form = "o-" if len(table) > 2 else "o"
             for column, color in colors.items():
-                ax.plot(table[column], "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
+                ax.plot(table[column], form, color=color, label=column, markersize=2.5, linewidth=1.2)
             if len(colors) > 1:
                 ax.legend(fontsize=7.5)
             if result["validation"]:

@@ -372,12 +372,14 @@ def conclude(preset: str, artefact: str) -> HTML:
 def state_outcome(record: Record, verdicts: Sequence[Verdict], others: Iterable[Judged] = ()) -> str:
     """State in HTML a record's main claim and the verdict on it, and those on the same claim of ``others``."""
     main = next((verdict for verdict in verdicts if verdict.claim.primary), verdicts[0])
-    parts = [state_result(record, main)]
-    for other, of_other in others:
-        parts += [state_result(other, verdict) for verdict in of_other if verdict.claim.text == main.claim.text]
+    alike = [(other, v) for other, of_other in others for v in of_other if v.claim.text == main.claim.text]
+    parts = [state_result(*pair) for pair in [(record, main), *alike]]
     parts.sort(key=lambda part: TOO_FEW in part)
     reported = state_verdict(record, main)[1]
     paper = [f"The paper reports {reported}."] if reported else []
+    few = len(main.estimate.values) < stats.VERDICT_SEEDS
+    if few and any(v.estimate.over and not v.estimate.low <= main.estimate.mean <= v.estimate.high for _, v in alike):
+        parts.append("That is outside the interval of more seeds, so by itself it would mislead.")
     sentences = [f"({record.title}). Claim: {main.claim.text}.", *paper, *parts]
     return escape(" ".join(sentences))
 
