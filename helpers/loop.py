@@ -195,9 +195,8 @@ def check_finite(losses: list[dict[str, Tensor]], steps: int) -> None:
     for step, terms in enumerate(losses, steps - len(losses)):
         if not math.isfinite(sum(terms.values())):
             values = ", ".join(f"{name} {float(term):g}" for name, term in terms.items())
-            first = (
-                "lower learning_rate" if step else "check the loss, use another encoder"
-            )  # no rate has had a part in step 0
+            # No rate has had a part in step 0
+            first = "lower learning_rate" if step else "check the loss, use another encoder"
             advice = f"{first}, or set precision to 'fp32'"
             raise TrainingDiverged(f"the loss is not finite at step {step} ({values}); {advice}")
 

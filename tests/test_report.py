@@ -273,16 +273,23 @@ def test_a_notebook_says_in_a_sentence_what_came_out(results):
         "a2d/figure3": "The reader by itself answers “$a”, the distilled one “$a”; the right answer's probability goes "
         "from 0.50 to 0.50.",
     }
-    lucky = claimed(seeds=1, preset="mini+seeds=1")
-    write(
-        lucky.model_copy(
-            update={"scores": [s.model_copy(update={"value": s.value + 6 * (s.row == "B")}) for s in lucky.scores]}
-        )
-    )
-    assert "10.0 F1, too few for a verdict. That is outside" in report.conclude("mini+seeds=1", "imm/table1").data
     for artefact, sentence in expected.items():
         head = "<b>What came out</b> (IMM, Table 1: F1)." if artefact == "imm/table1" else "<b>What came out.</b>"
         assert unescape(report.conclude("mini", artefact).data) == f"<p>{head} {sentence}</p>"
+
+
+def test_few_seeds_that_show_what_many_do_not_would_have_misled():
+    def verdict(mean, outcome, printed=2.0):
+        return SimpleNamespace(estimate=SimpleNamespace(mean=mean), outcome=outcome, printed=printed)
+
+    for mean, outcome, misled in (
+        (1.1, stats.LESS_THAN_HALF, True),
+        (0.9, stats.LESS_THAN_HALF, False),
+        (0.1, stats.SUPPORTED, False),
+        (-0.1, stats.SUPPORTED_SMALLER, True),
+        (9.0, stats.UNDECIDED, False),
+    ):
+        assert report.would_mislead(verdict(mean, ""), verdict(0.0, outcome)) == misled
 
 
 def test_a_notebook_begins_with_what_study_found_where_there_is_a_record(results, monkeypatch):

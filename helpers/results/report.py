@@ -377,11 +377,18 @@ def state_outcome(record: Record, verdicts: Sequence[Verdict], others: Iterable[
     parts.sort(key=lambda part: TOO_FEW in part)
     reported = state_verdict(record, main)[1]
     paper = [f"The paper reports {reported}."] if reported else []
-    few = len(main.estimate.values) < stats.VERDICT_SEEDS
-    if few and any(v.estimate.over and not v.estimate.low <= main.estimate.mean <= v.estimate.high for _, v in alike):
-        parts.append("That is outside the interval of more seeds, so by itself it would mislead.")
+    if len(main.estimate.values) < stats.VERDICT_SEEDS and any(would_mislead(main, verdict) for _, verdict in alike):
+        parts.append("By itself it would have misled.")
     sentences = [f"({record.title}). Claim: {main.claim.text}.", *paper, *parts]
     return escape(" ".join(sentences))
+
+
+def would_mislead(few: Verdict, many: Verdict) -> bool:
+    """Return whether few seeds show half of the paper's difference where many support none, or none where they do."""
+    if many.outcome in (stats.SUPPORTED, stats.SUPPORTED_SMALLER):
+        return few.estimate.mean <= 0
+    is_against = many.outcome in (stats.SMALLER, stats.LESS_THAN_HALF, stats.REFUTED)
+    return is_against and few.estimate.mean > (few.printed or 0.0) / 2
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
