@@ -102,7 +102,7 @@ ADVICE = (
         "one reader of all domains",
         "Mix",
         "Single",
-        ("equal steps per reader", "imm/your_domains_equal", "Mix", "Single"),
+        ("each with as many steps", "imm/your_domains_equal", "Mix", "Single"),
     ),
     advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it", "A2D", "Mix"),

@@ -41,13 +41,10 @@ OF_INTERVALS = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Distilling helps RMR, not measurably BERT. One reader of all domains beats one each, given more steps; an "
-    "ensemble beats both."
+    "Distilling helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, unless "
+    "each has as many steps; an ensemble beats both."
 )
-ADVICE_WORDS = (
-    "EM: exact match, untested. Steps: relative to the baseline's. **Bold**: significant after correction, "
-    "also in unfit settings."
-)
+ADVICE_WORDS = "Steps: relative to the baseline's. **Bold**: significant after correction, also in unfit settings."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -157,7 +154,8 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         ours = {"ours": JUDGED, "ours, not judged": UNJUDGED}
         handles += [Line2D([], [], marker="o", label=word, **mark) for word, mark in ours.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=2)
+        handles += [Line2D([], [], marker=">", color=figures.SOFT, linestyle="none", label="off the scale")]
+        figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
 
 
@@ -429,11 +427,9 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 
 def mark_gain(gain: Gain) -> str:
-    """Return a difference without its unit, in bold letters if it is supported, and exact match where it falls."""
+    """Return a difference without its unit, in bold letters if it is supported."""
     _, text = brief(gain.record, gain.verdict)
-    text = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
-    has_lower = gain.exact and gain.exact[0] == gain.verdict.estimate and gain.exact[1].mean < 0
-    return text + state_exact(gain) if has_lower else text
+    return f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
 
 
 def state_exact(gain: Gain) -> str:

@@ -680,8 +680,17 @@ def count_verdicts(sections: Iterable[tuple[Any, list[Judged]]]) -> pd.DataFrame
 def sum_up(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
     """Return how many claims with a number in the paper have which verdict, as a sentence; "" where there is none."""
     counts = count_verdicts(sections).drop(columns=WITHOUT_NUMBER, errors="ignore").sum()
-    words = ", ".join(f"{number} {word}" for word, number in counts.items() if number)
-    return f"Of {counts.sum()} claims with a number in the paper: {words}." if words else ""
+    parts: dict[str, dict[str, int]] = {}  # such as smaller, of not supported
+    for word, number in counts.items():
+        word, _, part = word.partition(", ")
+        parts.setdefault(word, {})[part] = number
+    words = []
+    for word, of_word in parts.items():
+        more = ", ".join(f"{number} {part}" for part, number in of_word.items() if part and number)
+        words += [f"{sum(of_word.values())} {word}{f' ({more})' * bool(more)}"] * any(of_word.values())
+    return f"Of {counts.sum()} claims with a number in the paper: {', '.join(words)}. A difference counts once." * bool(
+        words
+    )
 
 
 def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
