@@ -530,7 +530,7 @@ def test_a_preset_is_loaded_once(monkeypatch):
 
 def test_any_key_of_the_preset_is_a_parameter_of_the_runner():
     parameters = {"preset": "smoke", "max_rounds": 2, "training.learning_rate": 1e-4, "engine.processes": 2}
-    job, of_report = runner.select_jobs(["2"], parameters)
+    job, of_report = runner.select_jobs(["02"], parameters)
     assert job.parameters["changes"] == {"training.learning_rate": 1e-4, "engine.processes": 2}
     preset = job.preset
     assert (preset.imm.max_rounds, preset.training.learning_rate, preset.engine.processes) == (2, 1e-4, 2)

@@ -406,7 +406,7 @@ def test_files_count_moved_answers(tmp_path):
 SQUAD = "article 1, paragraph 1, question 2 (id 'q"
 BAD_QUESTIONS = [
     ({"id": "q1", "answers": []}, "1'): 'question' is missing; its keys are 'id', 'answers'"),
-    ({"id": "q1", "question": "Where?"}, "1'): 'answers' is missing"),
+    ({"id": "q1", "question": "Where?"}, "1'): 'answer' and 'answers' are missing"),
     (question() | {"answers": {}}, "1'): 'answers': Input should be a valid list; found {}"),
     (question() | {"answers": ["London"]}, "1'): an answer has no answer_start"),
     (question(answers=[("London", "thirty")]), "1'): 'answers.0.answer_start': Input should be a valid integer"),

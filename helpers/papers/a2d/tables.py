@@ -37,15 +37,17 @@ from helpers.task import Plan
 
 SET_BY_COLUMN = {"Dev": "valid", "Test": "test"} | {name: name for name in ADVERSARIAL_SETS}
 ABLATED = ("Dev", "Test", "AddSent")
-PARTS = {  # what claims call the ablations
+ABLATION_NAMES = {  # what claims call the ablations
     "- Vanilla KD": "without soft labels",
     "- ATT": "without attention",
     "- ANS": "without confusing answers",
     STAGED: "in two stages",
     STAGED_WHOLE: "in two whole stages",
 }
-NAMES = {f"{kind} (E)": "its ensemble" for kind in get_args(Kind)}
-NAMES |= {name_student(kind, part): f"itself {text}" for kind in get_args(Kind) for part, text in PARTS.items()}
+READER_NAMES = {f"{kind} (E)": "its ensemble" for kind in get_args(Kind)}
+READER_NAMES |= {
+    name_student(kind, part): f"itself {text}" for kind in get_args(Kind) for part, text in ABLATION_NAMES.items()
+}
 PAPER_TEMPERATURE = 2  # section 4.2
 TIMES_THE_STEPS = "times the steps (one student per seed)"
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
@@ -103,7 +105,7 @@ def add_notes(models: Models, parts: dict, temperatures: Sequence[float] = ()) -
 
 def state_row_better(above: str, below: str, column: str, on: str = "on", **parts) -> Claim:
     """State that one row beats another on a column."""
-    return shared.state_better(above, below, f" {on} {column}", NAMES, columns=[column], **parts)
+    return shared.state_better(above, below, f" {on} {column}", READER_NAMES, columns=[column], **parts)
 
 
 def find_printed(table: str, kind: Kind, above: str, below: str, column: str) -> dict:
@@ -131,7 +133,7 @@ def state_claims(kinds: Sequence[Kind], columns: Iterable[str]) -> list[Claim]:
             printed = {} if is_control else find_printed(table, kind, student, rival, column)
             claims.append(state_row_better(student, rival, column, primary=primary, control=is_control, **printed))
         if is_clean:
-            text = f"{student} keeps part of what {NAMES[ensemble]} gains on {column}"
+            text = f"{student} keeps part of what {READER_NAMES[ensemble]} gains on {column}"
             share = papers.printed_gap("a2d/table1", "RMR + A2D", "RMR", column)
             share /= papers.printed_gap("a2d/table1", "RMR (E)", "RMR", column)
             more = {"than": [ensemble, kind], "share": True, "printed": round(100 * share, 1), "beside": not is_control}

@@ -32,7 +32,7 @@ from helpers.records import Claim, Score
 from helpers.task import Plan
 from helpers.training import Outputs
 
-NAMES = {  # what claims call rows
+STUDENT_NAMES = {  # what claims call rows
     OURS: "the graph (HRKD)",
     WRITTEN: "the graph as written",
     PLAIN: "plain distillation (TinyBERT-KD)",
@@ -108,19 +108,19 @@ def state_claims(rows: Iterable[str]) -> list[Claim]:
     """State the claims of Tables 2 and 3 about some rows."""
     ours = {"control": True, "beside": True}
     claims = [
-        state_row_better(OURS, PLAIN, primary=True),
-        state_row_better(OURS, STUDENTS[-1], ", which has a student per domain"),
-        state_row_better(OURS, STUDENTS[0]),
-        state_row_better(OURS, RANDOM, **ours),
-        state_row_better(WRITTEN, PLAIN, **ours),
-        *(state_row_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
+        state_student_better(OURS, PLAIN, primary=True),
+        state_student_better(OURS, STUDENTS[-1], ", which has a student per domain"),
+        state_student_better(OURS, STUDENTS[0]),
+        state_student_better(OURS, RANDOM, **ours),
+        state_student_better(WRITTEN, PLAIN, **ours),
+        *(state_student_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
     ]
     return [claim for claim in claims if {claim.above, claim.below} <= {*rows}]
 
 
-def state_row_better(above: str, below: str, on: str = "", **parts) -> Claim:
+def state_student_better(above: str, below: str, on: str = "", **parts) -> Claim:
     """State that one row beats another, by their names."""
-    return shared.state_better(above, below, on=on, names=NAMES, **parts)
+    return shared.state_better(above, below, on=on, names=STUDENT_NAMES, **parts)
 
 
 table3 = partial(table2, corpus="reviews")
@@ -156,8 +156,8 @@ def name_figure2(corpus: str) -> str:
 def state_gains(shares: Collection[float]) -> list[Claim]:
     """State the claims of Figure 2. With 2 % the paper has the largest "improvement rate", 10.1 % (section 3.5)."""
     (single, *_, meta), (few, many) = STUDENTS, (f"{100 * share:g}" for share in (min(shares), max(shares)))
-    text, ours = f"with {few} % of the texts {NAMES[OURS]} beats", {"above": f"{OURS}, {few}"}
-    claims = [Claim(text=f"{text} {NAMES[row]}", **ours, below=f"{row}, {few}") for row in (single, meta)]
+    text, ours = f"with {few} % of the texts {STUDENT_NAMES[OURS]} beats", {"above": f"{OURS}, {few}"}
+    claims = [Claim(text=f"{text} {STUDENT_NAMES[row]}", **ours, below=f"{row}, {few}") for row in (single, meta)]
     if few == "2":
         claims[0] = claims[0].model_copy(update={"printed": 10.1, "printed_for": "% on MNLI, as an improvement rate"})
     if many != few:
@@ -181,7 +181,7 @@ def state_parts() -> list[Claim]:
     """State the claims of Table 4: the relations help, and with skip connections each part of them does."""
     full, without = TABLE4
     claims = [
-        shared.state_better(full, without, names=NAMES, primary=True),
+        shared.state_better(full, without, names=STUDENT_NAMES, primary=True),
         Claim(text=f"{SKIPPING} improve on HRKD without Domain Rel.", above=SKIPPING, below=without, control=True),
     ]
     for part in RELATION_ABLATIONS:

@@ -34,7 +34,7 @@ def percent_unanswerable(tested: dict[tuple[str, int], Answered]) -> float:
 
 
 ALL_QUESTIONS = "all questions"
-NAMES = {  # what claims call rows
+TASK_NAMES = {  # what claims call rows
     QA: "QA alone",
     CHOICES: "QA with multiple choice (MCC)",
     SENTENCES: "QA with sentence tasks (SC)",
@@ -110,7 +110,7 @@ def table2(preset: Preset) -> Plan:
 
 def state_claims(rows: Iterable[str], encoder: str) -> list[Claim]:
     """State that all tasks beat each other row, and the gain by the paper's text, which differs from its table's."""
-    better = partial(shared.state_better, BOTH, names=NAMES, columns=[ALL_QUESTIONS])
+    better = partial(shared.state_better, BOTH, names=TASK_NAMES, columns=[ALL_QUESTIONS])
     claims = [better(row, primary=row == QA) for row in rows if row != BOTH]
     gain = papers.printed_gap("mtdnn/text", encoder, f"{QA}, {encoder}", ALL_QUESTIONS)
     in_text = {"on": ", by the final model's F1 in section 4.4", "printed": gain}
