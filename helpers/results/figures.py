@@ -28,7 +28,7 @@ from helpers.results.stats import Estimate
 
 PAGE_WIDTH = 9.0  # inches, of a notebook page
 LABEL = 44  # letters in a line of a label
-HEADING = 84  # in a line above panels, beside a legend
+TITLE_WIDTH = 84  # in a line above panels, beside a legend
 PANELS = 4  # side by side
 INTERVAL_REACH = 2.5  # times the largest number shown: longer intervals leave the picture
 MOST_CURVES = 7  # in one panel
@@ -70,7 +70,7 @@ class Picture(Figure):
 
     def name_heights(self, text: str) -> None:
         """Say above the panels what their heights are, as a line is easier to read than a label that is turned."""
-        self.suptitle(textwrap.fill(text, HEADING), x=0.01, ha="left", fontsize=9)
+        self.suptitle(textwrap.fill(text, TITLE_WIDTH), x=0.01, ha="left", fontsize=9)
 
     def _repr_png_(self) -> bytes:
         return content(self, "png")
