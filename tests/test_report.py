@@ -376,7 +376,8 @@ def test_controls_that_limit_a_main_claim_stand_beside_it():
     ]
     assert [findings.place_apart(*pair, pairs, pairs) for pair in pairs] == ["Table 1", "Table 2"]
     on_mnli = table[0].model_copy(update={"title": "A2D, Table 1: accuracy on MNLI"})
-    assert findings.corpus_of(on_mnli) == "MNLI"
+    of_lab = on_mnli.model_copy(update={"preset": "lab"})
+    assert [findings.corpus_of(each) for each in (on_mnli, of_lab)] == ["generated MNLI", "MNLI"]
 
 
 def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict():
@@ -600,7 +601,7 @@ def test_what_to_use_says_what_records_support(monkeypatch):
     }
     assert {name: outcomes[name] for name in expected} == expected
     assert findings.ADVICE_SUMMARY == (
-        "Distilling helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
+        "In `study` A2D helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
         "unless each has as many steps; an ensemble beats both."
     )
 

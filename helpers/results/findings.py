@@ -41,8 +41,8 @@ OF_INTERVALS = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Distilling helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, unless "
-    "each has as many steps; an ensemble beats both."
+    "In `study` A2D helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
+    "unless each has as many steps; an ensemble beats both."
 )
 ADVICE_WORDS = "Steps: relative to the baseline's. **Bold**: significant after correction, also in unfit settings."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
@@ -280,8 +280,9 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
 
 
 def corpus_of(record: Record) -> str:
-    """Return the corpus that a record's title says it is on, such as MNLI, or the number of its table."""
-    return record.subject.partition(" on ")[2] or report.table_of(record)
+    """Return the corpus that a record's title says it is on, such as generated MNLI, or the number of its table."""
+    corpus = record.subject.partition(" on ")[2]
+    return f"generated {corpus}" if corpus and record.preset in WORLDS[MINIATURE] else corpus or report.table_of(record)
 
 
 def name_preset(record: Record) -> str:
