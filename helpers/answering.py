@@ -233,10 +233,11 @@ def load_reader(model: Path | str) -> TrainedReader:
         raise EncoderError(f"{problem}; give more of the name, or the folder")
     place = str(folders[0] if folders else model)
     beside = paths.find_folder(os.path.dirname(place))
-    if beside and not paths.find_folder(place):  # on the Hub a stranger may have a model of this name
+    is_here = paths.find_folder(place) is not None
+    if beside and not is_here:  # on the Hub a stranger may have a model of this name
         there = ", ".join(sorted(file.name for file in beside.iterdir() if file.is_dir())) or "none"
         raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
-    if not paths.find_folder(place) and "/" in place and not try_to_load_from_cache(place, "config.json"):
+    if not is_here and "/" in place and not try_to_load_from_cache(place, "config.json"):
         print(f"{place}: no such folder is here, so the Hub is asked", file=sys.stderr)
     with loading(place, "reader"):
         trained, tokenizer = load_saved(place), load_tokenizer(place)

@@ -35,10 +35,6 @@ OF_UNTESTED = (
     f"*{stats.UNTESTED.capitalize()}*: unfit setting, judged [after seeing results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
-OF_INTERVALS = (
-    "Verdicts are corrected for several tests, intervals are not: one may exclude 0 where a claim is undecided. "
-    "Neither is corrected for looks at fewer seeds."
-)
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
     "In `study` A2D helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
@@ -133,8 +129,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
             for pairs in by_world.values():
                 for record, verdict in pairs:
-                    names = [record.preset, place_apart(record, verdict, pairs, of_all).removeprefix(record.preset)]
-                    names = ", ".join(filter(None, (name.removeprefix(", ") for name in names)))
+                    names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict, words)
                     lines.append((place, verdict.estimate))
@@ -271,12 +266,15 @@ def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
 
 
 def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> str:
-    """Name what tells a verdict from others: preset, table, or the reader to beat."""
-    names = [name_preset(record)]
-    names += [corpus_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
+    """Name what tells a verdict from others: preset, corpus, or the reader to beat."""
+    return ", ".join(filter(None, [name_preset(record), *tell_apart(record, verdict, of_world, of_all)]))
+
+
+def tell_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> list[str]:
+    """List what tells a verdict from others of its preset: corpus, reader to beat, or where the paper's number is."""
+    names = [corpus_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
     names += [verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else []
-    names += ["against its text"] * is_of_text(verdict)
-    return ", ".join(filter(None, names))
+    return names + ["against its text"] * is_of_text(verdict)
 
 
 def corpus_of(record: Record) -> str:
@@ -460,7 +458,7 @@ def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
     lines += ["", "[Verdicts](../docs/statistics.md) on claims with a number in the paper, in `study`:", ""]
-    lines += [tabulate_counts(findings, papers), "", OF_INTERVALS]
+    lines += [tabulate_counts(findings, papers), "", report.OF_INTERVALS]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)

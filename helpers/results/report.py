@@ -64,6 +64,10 @@ TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
 WITHOUT_NUMBER = f"{stats.NO_NUMBER}, any verdict"
 LINKED = 100_000  # characters: a longer page is a link in the executed notebook
+OF_INTERVALS = (
+    "p values are corrected for several tests, intervals are not: one may exclude 0 where a claim is undecided or not "
+    "supported. Neither is corrected for looks at fewer seeds."
+)
 KEY = (
     f"Each claim gets a paired t test over seeds, at 5 % after Holm's correction, and with fewer than "
     f"{stats.VERDICT_SEEDS} seeds no verdict. Supported: significantly above zero. Refuted: significantly below. "
@@ -385,10 +389,10 @@ def state_outcome(record: Record, verdicts: Sequence[Verdict], others: Iterable[
 
 def would_mislead(few: Verdict, many: Verdict) -> bool:
     """Return whether few seeds show half of the paper's difference where many support none, or none where they do."""
-    if many.outcome in (stats.SUPPORTED, stats.SUPPORTED_SMALLER):
+    kind = VERDICT_KINDS.get(many.outcome)
+    if kind == "good":
         return few.estimate.mean <= 0
-    is_against = many.outcome in (stats.SMALLER, stats.LESS_THAN_HALF, stats.REFUTED)
-    return is_against and few.estimate.mean > (few.printed or 0.0) / 2
+    return kind in ("less", "bad") and few.estimate.mean > (few.printed or 0.0) / 2
 
 
 def state_result(record: Record, verdict: Verdict) -> str:
@@ -712,7 +716,7 @@ def embed_figure(record: Record) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "FIRST_SEED_OF": FIRST_SEED_OF}
+    {"KEY": KEY, "OF_INTERVALS": OF_INTERVALS, "FIRST_SEED_OF": FIRST_SEED_OF}
     | {"METHODS": figures.read_methods(), "readable": figures.readable}
     | {
         function.__name__: function

@@ -107,20 +107,16 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
 def state_claims(rows: Iterable[str]) -> list[Claim]:
     """State the claims of Tables 2 and 3 about some rows."""
     ours = {"control": True, "beside": True}
+    better = partial(shared.state_better, names=STUDENT_NAMES)
     claims = [
-        state_student_better(OURS, PLAIN, primary=True),
-        state_student_better(OURS, STUDENTS[-1], ", which has a student per domain"),
-        state_student_better(OURS, STUDENTS[0]),
-        state_student_better(OURS, RANDOM, **ours),
-        state_student_better(WRITTEN, PLAIN, **ours),
-        *(state_student_better(row, ALONE, control=True) for row in (OURS, PLAIN)),
+        better(OURS, PLAIN, primary=True),
+        better(OURS, STUDENTS[-1], ", which has a student per domain"),
+        better(OURS, STUDENTS[0]),
+        better(OURS, RANDOM, **ours),
+        better(WRITTEN, PLAIN, **ours),
+        *(better(row, ALONE, control=True) for row in (OURS, PLAIN)),
     ]
     return [claim for claim in claims if {claim.above, claim.below} <= {*rows}]
-
-
-def state_student_better(above: str, below: str, on: str = "", **parts) -> Claim:
-    """State that one row beats another, by their names."""
-    return shared.state_better(above, below, on=on, names=STUDENT_NAMES, **parts)
 
 
 table3 = partial(table2, corpus="reviews")
