@@ -681,28 +681,26 @@ def count_verdicts(sections: Iterable[tuple[Any, list[Judged]]]) -> pd.DataFrame
     return frame[sorted(frame, key=order.index)]
 
 
-def sum_up(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
+def sum_up(counts: pd.DataFrame) -> str:
     """Return how many claims with a number in the paper have which verdict, as a sentence; "" where there is none."""
-    counts = count_verdicts(sections).drop(columns=WITHOUT_NUMBER, errors="ignore").sum()
+    numbered = counts.drop(columns=WITHOUT_NUMBER, errors="ignore").sum()
     parts: dict[str, dict[str, int]] = {}  # such as smaller, of not supported
-    for word, number in counts.items():
+    for word, number in numbered.items():
         word, _, part = word.partition(", ")
         parts.setdefault(word, {})[part] = number
     words = []
     for word, of_word in parts.items():
         more = ", ".join(f"{number} {part}" for part, number in of_word.items() if part and number)
         words += [f"{sum(of_word.values())} {word}{f' ({more})' * bool(more)}"] * any(of_word.values())
-    return f"Of {counts.sum()} claims with a number in the paper: {', '.join(words)}. A difference counts once." * bool(
-        words
-    )
+    sentence = f"Of {numbered.sum()} claims with a number in the paper: {', '.join(words)}. A difference counts once."
+    return sentence if words else ""
 
 
-def tally(sections: Iterable[tuple[Any, list[Judged]]]) -> str:
+def tally(counts: pd.DataFrame) -> str:
     """Return what `count_verdicts` counts as HTML, with the sum over papers; "" where there is none."""
-    frame = count_verdicts(sections)
-    if frame.empty:
+    if counts.empty:
         return ""
-    frame = pd.concat([frame.sum().rename("all").to_frame().T, frame])
+    frame = pd.concat([counts.sum().rename("all").to_frame().T, counts])
     caption = "claims of the papers, by verdict; a difference counts once"
     return add_caption(frame.replace(0, "").T.to_html(border=0), caption)
 
@@ -722,7 +720,16 @@ TEMPLATE = jinja2.Template(
         function.__name__: function
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
-            *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims, tally, sum_up),
+            *(
+                state_earlier_settings,
+                tabulate_main_claims,
+                table_of,
+                tables,
+                tabulate_claims,
+                tally,
+                sum_up,
+                count_verdicts,
+            ),
         )
     }
 )
