@@ -400,8 +400,9 @@ def state_result(record: Record, verdict: Verdict) -> str:
     number, difference = len(verdict.estimate.values), state_verdict(record, verdict, short=True)[2]
     outcome = TOO_FEW if number < stats.VERDICT_SEEDS else verdict.outcome
     reason = reason_of(record, verdict)
-    found = f"Preset {record.preset.partition('+')[0]}, {number} seed{'s' * (number > 1)}: {difference}, {outcome}"
-    return f"{found} ({reason})." if reason else f"{found}."
+    seeds = f"{number} seed{'s' * (number > 1)}"
+    because = f" ({reason})" * bool(reason)
+    return f"Preset {record.preset.partition('+')[0]}, {seeds}: {difference}, {outcome}{because}."
 
 
 def state_extremes(record: Record) -> str:
