@@ -98,6 +98,7 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "imm/learning_curve": name_shares,
     "imm/table1": imm_and_first,
     "imm/table1_equal": imm_and_first,
+    "imm/table1_general": imm_and_first,
     "hrkd/ratios": lambda record: {"unit": MOVED},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},

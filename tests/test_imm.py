@@ -210,6 +210,16 @@ def test_controls_have_rows_and_seeds_of_their_own(preset):
     assert run(tables.table1_equal(plain), preset.engine) == {}
 
 
+def test_a_control_has_general_readers_of_fewer_questions(preset):
+    sizes = {"warmup_data": "general", "warmup_size": 2000, "warmup_control_size": 50}
+    controlled = preset.model_copy(update={**sizes, "seeds": 3, "control_seeds": 2})
+    starts = next(tables.table1_general(controlled))
+    readers = [reader for start in starts.values() for reader in next(start)]
+    assert [reader.preset.data.train_size for reader in readers] == [50, 50]
+    assert run(tables.table1_general(controlled.model_copy(update={"control_seeds": 0})), preset.engine) == {}
+    assert run(tables.table1_general(controlled.model_copy(update={"warmup_control_size": 0})), preset.engine) == {}
+
+
 def test_accepted_readers_are_counted(monkeypatch, preset):
     by_name(monkeypatch, {"theta, news, round 1": 60, "theta, search, round 1": 40}, 50)
     history = rounds_of(preset)

@@ -1,6 +1,7 @@
 """Find the domains in a folder of files: every file and subfolder that holds data is one."""
 
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from glob import escape
@@ -20,7 +21,7 @@ from helpers.presets.schema import (
     DataSettings,
     TasksSettings,
     UnlabelledSettings,
-    clean_name,
+    is_word,
 )
 
 REVIEWS = ".review"  # ends the names of Amazon's files
@@ -106,6 +107,18 @@ def _name_domains(stems: dict[str, str], folder: Path) -> dict[str, str]:
             name = f"{clean_name(cleaned, LONGEST_NAME - 4)}-{number}"
         names[name] = place
     return names
+
+
+def clean_name(text: str, size: int = LONGEST_NAME) -> str:
+    """Return what of a text can name a domain: letters and digits of any script, - and _; "" where none is left.
+
+    Other characters become "-". What is longer than ``size`` bytes is cut.
+    """
+    characters = [char if is_word(char) else "-" for char in unicodedata.normalize("NFC", text)]
+    name = re.sub("-+", "-", "".join(characters)).encode()[:size].decode(errors="ignore").rstrip("-_")
+    while name and not name[0].isalnum():
+        name = name[1:]
+    return name
 
 
 def _check_have_domains(names: Iterable[str], folder: Path) -> None:

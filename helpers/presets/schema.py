@@ -2,7 +2,6 @@
 
 Defaults of a paper's section are the paper's or released code's; sections and equations are the paper's."""
 
-import re
 import unicodedata
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -33,26 +32,15 @@ Probability = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
-def clean_name(text: str, size: int = LONGEST_NAME) -> str:
-    """Return what of a text can name a domain: letters and digits of any script, - and _; "" where none is left.
-
-    Other characters become "-". What is longer than ``size`` bytes is cut.
-    """
-    characters = [char if _is_word(char) else "-" for char in unicodedata.normalize("NFC", text)]
-    name = re.sub("-+", "-", "".join(characters)).encode()[:size].decode(errors="ignore").rstrip("-_")
-    while name and not name[0].isalnum():
-        name = name[1:]
-    return name
-
-
-def _is_word(char: str) -> bool:
+def is_word(char: str) -> bool:
+    """Return whether a character can be in a domain's name: a letter or digit of any script, - or _."""
     return char in "-_" or unicodedata.category(char)[0] in "LMN"  # some scripts write vowels as marks
 
 
 def _domain_name(name: str) -> str:
     if len(name.encode()) > LONGEST_NAME:
         raise ValueError(f"the name {name!r:.100} is too long: give the domain a name of at most {LONGEST_NAME} bytes")
-    if not (name[:1].isalnum() and all(map(_is_word, name))):
+    if not (name[:1].isalnum() and all(map(is_word, name))):
         problem = "has a space" if " " in name else "cannot be used"
         raise ValueError(f"the name {name!r:.100} {problem}: give the domain a name of letters, digits, - and _")
     return name  # it names a folder
@@ -379,6 +367,7 @@ class Preset(Settings):
     # Questions that every reader learns first (not in the papers): a miniature domain, or a file, folder or download.
     warmup_data: str = ""
     warmup_size: NonNegativeInt = 0  # of its training questions; 0: all
+    warmup_control_size: NonNegativeInt = 0  # of a control (IMM's Table 1); 0: without it
     warmup_epochs: NonNegativeFloat = 0.0  # 0: as in [training]
     warmup_per_seed: bool = False  # whether each seed draws them anew and trains its own reader of them (in IMM alone)
     # Content of local copies that count as the preset's own, by its name for an encoder, file or folder.

@@ -1,7 +1,7 @@
 """IMM's tables and figures (Liu et al. 2020, section 5)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -47,22 +47,29 @@ def table1(preset: Preset) -> Plan:
     sure = yield from shared.tabulate_gold_probabilities(models, "Single")
     spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
     note = f"probability that readers of Single give right answers, by domain: {spread}"
-    mix = shared.state_better("Mix", "Single", control=True)
-    return {**parts, "claims": [*parts["claims"], mix], "notes": [*parts["notes"], note]}
+    claims = [*parts["claims"], shared.state_better("Mix", "Single", control=True)]
+    return {**parts, "claims": claims, "notes": [*parts["notes"], note]}
 
 
 def table1_equal(preset: Preset) -> Plan:
     """Make Table 1 with as many steps for every method, a control; nothing where `with_equal_steps` has none."""
-    equal = with_equal_steps(preset)
-    if not equal:
+    return (yield from table1_control(with_equal_steps(preset)))
+
+
+def table1_general(preset: Preset) -> Plan:
+    """Make Table 1 with general readers of ``warmup_control_size`` questions, a control; nothing where that is 0."""
+    controls, size = preset.for_controls(), preset.warmup_control_size
+    weaker = controls.model_copy(update={"warmup_size": size}) if controls and size else None
+    return (yield from table1_control(weaker, ("Single", "Mix", "FT", "BAM", "IMM")))
+
+
+def table1_control(preset: Preset | None, rows: Sequence[str] = TABLE1_ROWS) -> Plan:
+    """Make rows of Table 1 in another setting; nothing without one."""
+    if not preset:
         return {}
-    models, _ = yield from train_methods(equal, preset.imm.max_rounds)
-    parts = yield from f1_table(models, preset.imm.max_rounds)
-    claims = [
-        state_imm_better(row, preset.imm.max_rounds, control=True, beside=row in HEADLINES)
-        for row in ("Mix", "FT", "BAM")
-    ]
-    return {**parts, "claims": claims}
+    models, _ = yield from train_methods(preset, preset.imm.max_rounds, rows)
+    parts = yield from f1_table(models, preset.imm.max_rounds, control=True)
+    return {**parts, "claims": [*parts["claims"], shared.state_better("FT", "Single", control=True)]}
 
 
 def table3(preset: Preset) -> Plan:
@@ -71,27 +78,28 @@ def table3(preset: Preset) -> Plan:
     return (yield from f1_table(models, preset.imm.ablation_rounds))
 
 
-def f1_table(models: Models, rounds: int) -> Plan:
-    """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row that the paper has."""
+def f1_table(models: Models, rounds: int, **parts) -> Plan:
+    """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row of the paper, with ``parts``."""
     keys = {}
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
     on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.max_rounds else ""
     compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
-    claims = [state_imm_better(row, rounds, on + ", which reads one domain" * (row == "Single")) for row in compared]
+    names = {row: on + ", which reads one domain" * (row == "Single") for row in compared}
+    claims = [state_imm_better(row, rounds, names[row], **parts) for row in compared]
     return {
         **(yield from shared.answer_table(models)),
         "baselines": list(dict.fromkeys(["IMM", *keys][:2])),  # whose gains the figure shows, and the first
         "claims": claims,
         "notes": make_notes(models, rounds),
-        "settings": {"imm": models.preset.imm},
+        "settings": {"imm": models.preset.imm, "warmup_size": models.preset.warmup_size},
     }
 
 
 def state_imm_better(row: str, rounds: int, on: str = "", **parts) -> Claim:
     """State that IMM beats a row; the paper's numbers are after its own number of rounds."""
     printed_for = f"after {PRINTED_ROUNDS} rounds" if rounds != PRINTED_ROUNDS else ""
-    parts = {"primary": row in HEADLINES and "control" not in parts, **parts}
+    parts = {"beside" if "control" in parts else "primary": row in HEADLINES, **parts}
     names = {row: f"itself without {row[1:]}"} if row.startswith("-") else {}
     return shared.state_better("IMM", row, on, names, printed_for=printed_for, **parts)
 
