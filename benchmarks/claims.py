@@ -48,7 +48,7 @@ preset_of = cache(load_preset)
 STATED: dict[str, Callable[[Record], list[Claim]]] = {
     "a2d/table1": readers,
     "a2d/table2": readers,
-    "a2d/table3": lambda record: a2d.state_free_answers(kinds(record)[0]),
+    "a2d/table3": lambda record: a2d.state_free_answers(kinds(record)[0], record.scores),
     "a2d/table5": ablations,
     "a2d/members": lambda record: a2d.state_places(record.scores, "members"),
     "a2d/temperatures": lambda record: a2d.state_places(record.scores, "temperature"),

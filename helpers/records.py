@@ -81,6 +81,7 @@ class Claim(Strict):
     beside: bool = optional(False)  # what reports show beside the headlines
     printed: float | None = optional(None)  # the paper's difference where it is not that of the same rows and columns
     printed_for: str = optional("")  # the condition of the paper's number where it differs
+    untested: str = optional("")  # what its scores lack for a test
 
 
 class Run(Strict):

@@ -598,11 +598,15 @@ def test_what_to_use_says_what_records_support(monkeypatch):
         ("imm/your_domains_equal", "Mix beats Single"): stats.UNDECIDED,  # given as many steps
         ("imm/your_domains", "Mix ensemble beats Single"): stats.SUPPORTED,
         ("imm/your_domains", "Mix ensemble beats Mix"): stats.SUPPORTED,
+        ("imm/your_domains", "A2D beats Mix"): stats.SUPPORTED,
     }
     assert {name: outcomes[name] for name in expected} == expected
+    (both,) = [record for record in records.read_all("study", "imm") if record.artefact == "imm/your_domains"]
+    (mix,) = [claim for claim in both.claims if claim.text == "Mix beats Single"]
+    assert findings.estimate_exact_match(both, mix).low < 0
     assert findings.ADVICE_SUMMARY == (
-        "In `study` A2D helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
-        "unless each has as many steps; an ensemble beats both."
+        "One domain: A2D helps RMR, not measurably BERT; one teacher may do. Several: a reader distilled from an "
+        "ensemble beats one of all domains, which beats one each in F1 alone."
     )
 
 

@@ -28,26 +28,27 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_VERDICTS = (
-    "±: 95 % interval over seeds, in F1 or points. [*Supported*](docs/statistics.md): significantly "
-    "above zero. *Not supported*: significantly below the paper's gain, not shown above zero."
+    "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. "
+    "*Not supported*: significantly below the paper's gain, not above zero."
 )
 OF_UNTESTED = (
-    f"*{stats.UNTESTED.capitalize()}*: unfit setting, judged [after seeing results]"
+    f"*{stats.UNTESTED.capitalize()}*: unfit setting, [sometimes judged by results]"
     "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "In `study` A2D helps RMR, not measurably BERT; one teacher may do. One reader of all domains beats one each, "
-    "unless each has as many steps; an ensemble beats both."
+    "One domain: A2D helps RMR, not measurably BERT; one teacher may do. Several: a reader distilled from an ensemble "
+    "beats one of all domains, which beats one each in F1 alone."
 )
-ADVICE_WORDS = "Steps: relative to the baseline's. **Bold**: significant after correction, also in unfit settings."
+ADVICE_WORDS = "In F1 or points; steps relative to the baseline's. **Bold**: significant after correction."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
 NOT_RUN = "not run"
 SHORT_OUTCOMES = (stats.SUPPORTED, NOT_SUPPORTED, stats.UNDECIDED, *NOT_JUDGED, stats.FAILED)
-JUDGED = {"color": figures.INK}  # how our differences are drawn
+JUDGED = {"color": figures.COLORS[0]}  # how our differences are drawn
 UNJUDGED = {"color": figures.SOFT, "fillstyle": "none"}
+GENERATED = "generated "  # before the name of a corpus
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
@@ -130,6 +131,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             for pairs in by_world.values():
                 for record, verdict in pairs:
                     names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
+                    names = names.replace(GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict, words)
                     lines.append((place, verdict.estimate))
@@ -137,7 +139,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += 0.6
         ax.set_yticks([*middles.values()], [*middles])
-        ax.set(ylim=(place - 1.1, -0.5), xlim=(least := min(ends) - 0.3, most := max(ends) + 0.3))
+        ax.set(ylim=(place - 1.1, -0.5), xlim=(least := min(ends) - 0.5, most := max(ends) + 0.5))
         for place, ours in lines:  # what goes on beyond the picture
             beyond = [least] * (ours.low < least) + [most] * (ours.high > most)
             for end in beyond:
@@ -149,7 +151,6 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         ours = {"ours": JUDGED, "ours, not judged": UNJUDGED}
         handles += [Line2D([], [], marker="o", label=word, **mark) for word, mark in ours.items()]
-        handles += [Line2D([], [], marker=">", color=figures.SOFT, linestyle="none", label="off the scale")]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
 
@@ -231,11 +232,11 @@ def state_conclusion(headlines: Headlines) -> str:
             name = f"{paper.method}{place}"
             lists.setdefault(outcomes[0], []).append(f"{claim} ({name})" if outcomes[0] == stats.SUPPORTED else name)
     counts = [f"**{word}**: {', '.join(lists[word])}" for word in SHORT_OUTCOMES if word in lists]
-    text = f"In the {MINIATURE}, {'; '.join(counts)}."
+    text = f"In the {MINIATURE}, and for it alone, {'; '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} no claim is judged; the table's gains there are controls."
+    return f"{text} On {PUBLIC} no claim is judged."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -280,7 +281,7 @@ def tell_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs)
 def corpus_of(record: Record) -> str:
     """Return the corpus that a record's title says it is on, such as generated MNLI, or the number of its table."""
     corpus = record.subject.partition(" on ")[2]
-    return f"generated {corpus}" if corpus and record.preset in WORLDS[MINIATURE] else corpus or report.table_of(record)
+    return GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus if corpus else report.table_of(record)
 
 
 def name_preset(record: Record) -> str:
@@ -497,8 +498,9 @@ def fold(title: str, pairs: Pairs, paper: Any) -> list[str]:
 def state_reasons(pairs: Pairs) -> list[str]:
     """Return a line of Markdown for each reason why claims are not tested, with their presets and tables."""
     places: dict[str, dict[str, None]] = {}
-    for record, _ in [pair for pair in pairs if pair[1].outcome == stats.UNTESTED]:
-        places.setdefault(record.untested, {})[f"{record.preset}, {report.table_of(record)}"] = None
+    for record, verdict in [pair for pair in pairs if pair[1].outcome == stats.UNTESTED]:
+        reason = report.reason_of(record, verdict)
+        places.setdefault(reason, {})[f"{record.preset}, {report.table_of(record)}"] = None
     return [f"\n*{stats.UNTESTED.capitalize()}* ({'; '.join(names)}): {reason}." for reason, names in places.items()]
 
 
@@ -545,10 +547,12 @@ def with_printed_reader(claim: Claim) -> str:
 def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
     """Return the verdicts on claims as a Markdown table with a column per preset; "†" marks earlier settings.
 
-    A claim about another reader than the paper's is in the line of the paper's, with the reader's name.
+    A claim about another reader than the paper's is in the line of the paper's, with the reader's name. Presets whose
+    verdicts are all outdated are left out.
     """
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for record, verdict in pairs:
+    current = {record.preset for record, verdict in pairs if verdict.outcome != stats.OUTDATED}
+    for record, verdict in [pair for pair in pairs if pair[0].preset in current]:
         reported = report.state_verdict(record, verdict)[1] or "no number"
         of_paper = {} if verdict.claim.control else {"the paper": reported}
         text, reader = verdict.claim.text, verdict.claim.above.partition(" + ")[0]
@@ -565,4 +569,7 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
             row[record.preset] += f" (the paper's is {of})"
         row[record.preset] += " †" * bool(report.state_earlier_settings(record, paper))
     table = to_markdown(pd.DataFrame(rows.values()).fillna(""))
-    return f"{table}\n\n† made with earlier settings, which the report names" if "†" in table else table
+    left_out = ", ".join(dict.fromkeys(record.preset for record, _ in pairs if record.preset not in current))
+    notes = ["† made with earlier settings, which the report names."] * ("†" in table)
+    notes += [f"Outdated, and in the reports alone: {left_out}."] * bool(left_out)
+    return "\n\n".join([table, *notes])

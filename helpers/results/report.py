@@ -132,7 +132,8 @@ def describe_verdict(record: Record, verdict: Verdict) -> str:
 
 def reason_of(record: Record, verdict: Verdict) -> str:
     """Return why a claim is not tested; "" for one that is. One that is outdated may be in an unfit setting as well."""
-    reasons = {stats.UNTESTED: [record.untested], stats.OUTDATED: [record.outdated, record.untested]}
+    untested = verdict.claim.untested or record.untested
+    reasons = {stats.UNTESTED: [untested], stats.OUTDATED: [record.outdated, untested]}
     return ", and ".join(filter(None, reasons.get(verdict.outcome, [])))
 
 

@@ -198,11 +198,11 @@ def judge_all(paper: Sequence[Record]) -> list[list[Verdict]]:
 
 
 def name_obstacle(test: TestOutcome) -> str:
-    """Name what keeps a claim from a test: outdated rows, or a regime that cannot test the paper's claims; or ""."""
+    """Name what keeps a claim from a test, outdated rows, its scores or a regime that is unfit for it, or ""."""
     claim = test.claim
     if not {claim.above, claim.below, *claim.than}.isdisjoint(test.record.outdated_rows):
         return OUTDATED
-    return UNTESTED if test.record.untested and not claim.control else ""
+    return UNTESTED if claim.untested or (test.record.untested and not claim.control) else ""
 
 
 def leave_untested(tests: Sequence[TestOutcome]) -> list[Verdict]:
