@@ -344,7 +344,7 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     ours = "+5.0 ± 1.2", "study: supported", "\N{MINUS SIGN}5.0 ± 1.2", "mini: not supported", "lab: undecided"
     assert [word for word in ("A2D", "IMM", *ours) if f">{word}<" not in picture] == []
     claim = IMM.claim[0].lower() + IMM.claim[1:]
-    summary = f"In the miniature world, **supported**: {claim} (IMM); **not supported**: A2D."
+    summary = f"In the miniature world, and for it alone, **supported**: {claim} (IMM); **not supported**: A2D."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
     assert after.startswith(f"# Title\n\n{findings.BEGIN}\n{summary}")
     assert after.endswith(f"{findings.END}\n\nby hand\n")
@@ -403,7 +403,7 @@ def test_a_main_claim_against_a_baseline_that_failed_has_a_mark():
     picture = figures.content(findings.draw_headlines([(card("imm"), by_world)]), "svg").decode()
     assert f": {stats.FAILED}<" in picture and f"{stats.SUPPORTED}<" not in picture
     conclusion = findings.state_conclusion([(card("imm"), by_world)])
-    assert conclusion == f"In the miniature world, **{stats.FAILED}**: IMM."
+    assert conclusion == f"In the miniature world, and for it alone, **{stats.FAILED}**: IMM."
 
 
 def test_claims_about_another_reader_stand_in_the_line_of_the_papers():
