@@ -81,6 +81,10 @@ def imm_and_first(record: Record) -> dict[str, Any]:
     return {"baselines": ["IMM", record.rows[0]]}
 
 
+def compare_teachers(record: Record) -> dict[str, Any]:
+    return {"compared_with": hrkd.compare_teachers(record.rows), "untaught": ALONE if ALONE in record.rows else None}
+
+
 def name_shares(record: Record) -> dict[str, Any]:
     sizes = (record.setting("data", name) for name in ("train_size", "train_share"))
     return {"payload": record.payload | {"x": your_domains.name_shares(*sizes)}}
@@ -99,6 +103,8 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "imm/table1": imm_and_first,
     "imm/table1_equal": imm_and_first,
     "imm/table1_general": imm_and_first,
+    "hrkd/table2": compare_teachers,
+    "hrkd/table3": compare_teachers,
     "hrkd/ratios": lambda record: {"unit": MOVED},
     "mtdnn/figure3": lambda record: {"payload": mtdnn.FIGURE3},
     "mtdnn/figure4": lambda record: {"baselines": [mtdnn.QA]},
@@ -113,8 +119,6 @@ def restate(stored: dict[str, Any]) -> Record:
     changes |= FACTS[record.artefact](record) if record.artefact in FACTS else {}
     if stated:
         changes["untested"] = preset_of(record.preset, record.paper_key).reason_untested(record.artefact)
-    if record.artefact in ("hrkd/table2", "hrkd/table3") and ALONE in record.rows:
-        changes["untaught"] = ALONE
     return record.model_copy(update=changes)
 
 

@@ -241,7 +241,7 @@ def gains(record: Record) -> Picture:
     settings = {claim.printed_for for claim in record.claims if not claim.control}
     note, color = (f", {settings.pop()}", SOFT) if len(settings) == 1 and all(settings) else ("", PAPER_COLOR)
     ours = SOFT if record.untested else COLORS[0]
-    height = sum(0.14 * label.count("\n") + 0.21 for label in labels) + 0.35
+    height = (0.14 * max((label.count("\n") for label in labels), default=0) + 0.21) * len(labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
     panels = figure.subplots(down, -(-len(groups) // down), sharex=is_shared, sharey=True, squeeze=False).ravel()
     for ax, title in zip(panels, groups, strict=False):
@@ -376,7 +376,7 @@ def curves(record: Record) -> Picture:
     shown = [method for method in names if method not in hidden]
     levels = {method: 1.07 + 0.035 * number for number, method in enumerate(shown)}  # places at the right of the panel
     moving = [method for method in colors if method not in levels]
-    styles = dict(zip(moving, cycle(("-", "--")), strict=False))  # of curves that meet both can be seen
+    styles = dict(zip(moving, cycle(("-", "--", "-.")), strict=False))  # of curves that meet both can be seen
     # Points to the side, so that the intervals of methods stand beside each other.
     asides = {method: (n - (len(moving) - 1) / 2) * min(5, 24 / len(moving)) for n, method in enumerate(moving)}
     lines = estimate_curves(record, colors, above)

@@ -12,6 +12,7 @@ from helpers.papers.hrkd.algorithm import (
     AGAIN,
     ALONE,
     CONTROL_ROWS,
+    HRKD,
     OURS,
     PLAIN,
     RANDOM,
@@ -21,6 +22,7 @@ from helpers.papers.hrkd.algorithm import (
     SKIPPING,
     STUDENTS,
     TABLE4,
+    TEACHERS,
     WRITTEN,
     student_setting,
     train,
@@ -99,9 +101,15 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     return {
         **(yield from compute_accuracies(preset, corpus, rows)),
         "baselines": [row for row in (PLAIN, ALONE) if row in rows],
+        "compared_with": compare_teachers(rows),
         "untaught": ALONE if ALONE in rows else None,
         "claims": state_claims(rows),
     }
+
+
+def compare_teachers(rows: Iterable[str]) -> dict[str, str]:
+    """Name what the figure compares the other teachers with: HRKD's teacher, as they are no students."""
+    return {row: HRKD for row in rows if row in TEACHERS and row != HRKD}
 
 
 def state_claims(rows: Iterable[str]) -> list[Claim]:

@@ -21,10 +21,10 @@ PAPER = Paper(
     headlines=("table2",),
     exhibits=(
         Exhibit("table1", "MtDNN, Table 1: how often a batch is of questions", average=False),
-        Exhibit("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
         Exhibit("table2", "MtDNN, Table 2: which tasks help", average=False),
-        Exhibit("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
         Exhibit("table3", "MtDNN, Table 3: a larger encoder", average=False),
+        Exhibit("figure3", "MtDNN, Figure 3: score by how often a batch is of questions", "curve", average=False),
+        Exhibit("figure4", "MtDNN, Figure 4: score by the tasks beside the questions", "bars", average=False),
         Exhibit("thresholds", "MtDNN: when to give no answer", "curve", average=False),
         Exhibit("answers", "MtDNN, section 5: what changes in the answers", "table", "% of the questions", False),
     ),
