@@ -237,6 +237,8 @@ def load_reader(model: Path | str) -> TrainedReader:
     if beside and not is_here:  # on the Hub a stranger may have a model of this name
         there = ", ".join(sorted(file.name for file in beside.iterdir() if file.is_dir())) or "none"
         raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
+    if not is_here and (place.count("/") > 1 or place.startswith(("models/", "./", "../", "~"))):  # no names on the Hub
+        raise EncoderError(f"{place}: no such folder; expected a saved reader; correct it, or train with -p keep")
     if not is_here and "/" in place and not try_to_load_from_cache(place, "config.json"):
         print(f"{place}: no such folder is here, so the Hub is asked", file=sys.stderr)
     with loading(place, "reader"):

@@ -35,6 +35,9 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
     if name in PRESET_NAMES and path.resolve().parent != paths.PRESETS:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
+        if not isinstance(topic, str):
+            problem = f"expected topics such as 'imm' behind the preset, found {topic!r}"
+            raise PresetError(f"{problem}; give settings by name: seeds=2, or **{{'training.epochs': 2.0}}")
         if topic not in tables and (near := nearest_topic(topic, tables)):
             raise PresetError(f"no topic {topic!r}; did you mean {near!r}?")
         values = change(values, tables.get(topic, {}))

@@ -48,7 +48,7 @@ NOT_RUN = "not run"
 SHORT_OUTCOMES = (stats.SUPPORTED, NOT_SUPPORTED, stats.UNDECIDED, *NOT_JUDGED, stats.FAILED)
 JUDGED = {"color": figures.COLORS[0]}  # how our differences are drawn
 UNJUDGED = {"color": figures.SOFT, "fillstyle": "none"}
-GENERATED = "generated "  # before the name of a corpus
+OF_GENERATED = "generated "  # before the name of a corpus
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
@@ -131,7 +131,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             for pairs in by_world.values():
                 for record, verdict in pairs:
                     names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
-                    names = names.replace(GENERATED, "")  # as study's all are
+                    names = names.replace(OF_GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict, words)
                     lines.append((place, verdict.estimate))
@@ -281,7 +281,7 @@ def tell_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs)
 def corpus_of(record: Record) -> str:
     """Return the corpus that a record's title says it is on, such as generated MNLI, or the number of its table."""
     corpus = record.subject.partition(" on ")[2]
-    return GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus if corpus else report.table_of(record)
+    return OF_GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus if corpus else report.table_of(record)
 
 
 def name_preset(record: Record) -> str:
