@@ -1,10 +1,9 @@
 """Reading: numbers by hand, steps, what is asked and stored once, and a reader loaded for answers."""
 
-from types import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import SimpleNamespace
 import torch
 from conftest import flip, plan_of
 
@@ -163,8 +162,6 @@ def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path):
         (tmp_path / name).mkdir()
     with pytest.raises(EncoderError, match=r"legal: no such folder; expected .*: news, trivia; correct"):
         load_reader(tmp_path / "legal")
-    for name in ("models/none", "../none", "a/b/none"):  # cannot be names on the Hub
-        with pytest.raises(
-            EncoderError, match=f"^{re.escape(name)}: no such folder; expected a saved reader; correct it"
-        ):
+    for name in ("models/none", "../none/at", "a/b/none"):  # cannot be names on the Hub
+        with pytest.raises(EncoderError, match=f"^{name}: no such folder; expected a saved reader; correct it"):
             load_reader(name)
