@@ -91,6 +91,8 @@ def fit(
     check_finite_weights(model)
     if not (steps := len(batches)):
         raise UserError(f"{label or 'training'}: no batch; expected one or more; give examples, or more epochs")
+    if not hasattr(batches, "micro_batches"):
+        raise UserError(f"batches: expected micro_batches(), found a {type(batches).__name__}; see help(helpers)")
     torch.manual_seed(seed)
     model.to(device := training_device()).train()
     optimizer, multiple = make_optimizer(model, settings), 8

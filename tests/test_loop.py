@@ -270,6 +270,11 @@ def test_weights_that_are_not_finite_are_named_before_the_first_step(windows):
         loop.fit(model, batches(windows), extractive_qa.likelihood, SETTINGS, seed=0)
 
 
+def test_batches_without_micro_batches_are_an_error():
+    with pytest.raises(UserError, match=r"^batches: expected micro_batches\(\), found a list; see help\(helpers\)$"):
+        loop.fit(reader(), [1], extractive_qa.likelihood, SETTINGS, seed=0)
+
+
 def test_a_training_without_a_batch_is_an_error():
     with pytest.raises(UserError, match="half: no batch; expected one or more"):
         loop.fit(reader(), [], extractive_qa.likelihood, SETTINGS, seed=0, label="half")

@@ -36,8 +36,7 @@ def load_preset(preset: str, *topics: str, **overrides: object) -> Preset:
         raise PresetError(f"{path.name}: the name {name!r} is taken, and names the results; give it another")
     for topic in topics:
         if not isinstance(topic, str):
-            problem = f"expected topics such as 'imm' behind the preset, found {topic!r}"
-            raise PresetError(f"{problem}; give settings by name: seeds=2, or **{{'training.epochs': 2.0}}")
+            raise PresetError(f"expected a topic such as 'imm', found {topic!r}; give settings by name, as seeds=2")
         if topic not in tables and (near := nearest_topic(topic, tables)):
             raise PresetError(f"no topic {topic!r}; did you mean {near!r}?")
         values = change(values, tables.get(topic, {}))
@@ -157,7 +156,7 @@ def explain(error: pydantic.ValidationError) -> str:
         key = ".".join(str(part) for part in details["loc"] if part != "[key]")
         problem = details["msg"].removeprefix("Value error, ").replace("Input should be ", "expected ")
         if details["type"] == "extra_forbidden":
-            near = nearest_key(key)
+            near = nearest_key(key.replace("_dir", ".folder"))  # which notebooks call so
             problem = f"unknown key; did you mean {near}?" if near else "unknown key; delete it"
         elif details["type"] == "missing":
             problem = "the key is missing; add it"

@@ -447,16 +447,17 @@ def draw_level(ax: Axes, place: float, level: Estimate, color: Any) -> None:
 
 
 def draw_curve(ax: Axes, line: Mapping[float, Estimate], color: Any, style: str, aside: ScaledTranslation) -> None:
-    """Draw the means of a curve, and moved aside their intervals, or every seed where there is none."""
+    """Draw the means of a curve and their intervals, or every seed where there is none, all moved aside."""
     place = {"color": color, "transform": ax.transData + aside}
     means = [each.mean for each in line.values()]
     error = [each.high - each.mean for each in line.values()]  # nan where there is none
-    ax.plot([*line], means, style, marker="o", color=color, markersize=4)
+    ax.plot([*line], means, style, marker="o", markersize=4, **place)
     ax.errorbar([*line], means, error, fmt="none", elinewidth=1, **place)
     seeds = [(x, value) for x, each in line.items() if not each.over for value in each.values]
     ax.plot(*np.reshape(seeds, (-1, 2)).T, "o", markersize=2.5, **place)
     ends = [(x, end) for x, each in line.items() for end in (each.low, each.high) if each.over]
-    ax.update_datalim([*ends, *seeds])  # as no limit is taken from what stands aside
+    ax.update_datalim([*ends, *seeds, *zip(line, means, strict=True)])  # as no limit is taken from what stands aside
+    ax.autoscale_view()
 
 
 def estimate_curves(
