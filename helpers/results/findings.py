@@ -37,10 +37,10 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "One domain: A2D helps RMR, not measurably BERT; one teacher may do. Several: a reader distilled from an ensemble "
-    "beats one of all domains, which beats one each in F1 alone."
+    "Hints from the miniature world. One domain: A2D helps RMR, not measurably BERT; one teacher may do. Several: a "
+    "reader distilled from an ensemble beats one of all domains."
 )
-ADVICE_WORDS = "In F1 or points; steps relative to the baseline's. **Bold**: significant after correction."
+ADVICE_WORDS = "Steps: relative to the baseline's. **Bold**: significant after correction."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -236,7 +236,7 @@ def state_conclusion(headlines: Headlines) -> str:
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} no claim is judged."
+    return f"{text} On {PUBLIC} no paper's claim is judged."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -427,9 +427,16 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
 
 
 def mark_gain(gain: Gain) -> str:
-    """Return a difference without its unit, in bold letters if it is supported."""
+    """Return a difference without its unit, in bold letters if it is supported, and exact match if F1 misleads."""
     _, text = brief(gain.record, gain.verdict)
-    return f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
+    marked = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
+    exact = gain.exact and gain.exact[1]
+    return f"{marked} (exact match {state_half(exact)})" if misleads(gain.verdict, exact) else marked
+
+
+def misleads(verdict: Verdict, exact: stats.Estimate | None) -> bool:
+    """Return whether F1 alone would mislead, as exact match does not rise with it."""
+    return bool(exact) and (exact.low if verdict.outcome in SUCCESSES else exact.high) <= 0
 
 
 def state_exact(gain: Gain) -> str:
@@ -561,7 +568,7 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         row = rows.setdefault(place, {"claim": f"{report.table_of(record)}: {text}"} | of_paper)
         row[record.preset] = ": ".join(brief(record, verdict))
         exact = estimate_exact_match(record, verdict.claim) if verdict.claim.control else None
-        if exact and (exact.low if verdict.outcome in SUCCESSES else exact.high) <= 0:  # F1 alone would mislead
+        if misleads(verdict, exact):
             row[record.preset] += f" (EM {state_half(exact)})"
         if place[1] != text:
             row[record.preset] += f" ({reader})"
