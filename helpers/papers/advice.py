@@ -104,7 +104,7 @@ ADVICE = (
         "Single",
         ("each with as many steps", "imm/your_domains_equal", "Mix", "Single"),
     ),
-    advise_domains("an ensemble of such readers", ENSEMBLE, "Mix"),
+    advise_domains("an ensemble of these", ENSEMBLE, "Mix"),
     advise_domains("one distilled from it (A2D)", "A2D", "Mix"),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),
     Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE), lambda stored: "+ a teacher"),
