@@ -105,7 +105,12 @@ ADVICE = (
         ("each with as many steps", "imm/your_domains_equal", "Mix", "Single"),
     ),
     advise_domains("an ensemble of these", ENSEMBLE, "Mix"),
-    advise_domains("one distilled from it (A2D)", "A2D", "Mix"),
+    advise_domains(
+        "one distilled from it (A2D)",
+        "A2D",
+        "Mix",
+        ("instead of a reader per domain with as many steps", "imm/your_domains_equal", "A2D", "Single"),
+    ),
     Advice(SEVERAL, "IMM", ("imm/table1",), ("IMM", "Mix")),
     Advice(SMALL, "a taught student", ("hrkd/table2", "hrkd/table3"), (PLAIN, ALONE), lambda stored: "+ a teacher"),
     Advice(SMALL, "weights from a graph", ("hrkd/table2", "hrkd/table3"), (OURS, PLAIN)),

@@ -40,7 +40,8 @@ ADVICE_SUMMARY = (
     "Hints from the miniature world. One domain: A2D helps RMR, not measurably BERT. Several: by F1, a reader "
     "distilled from an ensemble; by exact match, one per domain with as many steps."
 )
-ADVICE_WORDS = "Steps: times the baseline's. **Bold**: significant after correction."
+ADVICE_WORDS = "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
+OF_GAINS = "A gain without a verdict is supported. EM: exact match, without a verdict. Steps: times the replaced one's."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -91,7 +92,8 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
     overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
     best_first = [paper for paper, _ in headlines]
-    write_whole(overview, describe_results(findings, best_first + [one for one in papers if one not in best_first]))
+    ranked = best_first + [one for one in papers if one not in best_first]
+    write_whole(overview, describe_results(findings, ranked, recommend(findings, papers, advice)))
     write_whole(picture, figures.content(draw_headlines(headlines), "svg"))
     return [README, overview, picture]
 
@@ -467,13 +469,17 @@ def to_markdown(table: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def describe_results(findings: Findings, papers: Sequence[Any]) -> str:
-    """Return results/README.md: per paper its figure, the verdicts on its claims in each preset, and its main table."""
+def describe_results(findings: Findings, papers: Sequence[Any], advice: pd.DataFrame) -> str:
+    """Return results/README.md: what to use, and per paper its figure, verdicts in each preset, and main table."""
     links = ", ".join(f"[{name}]({name}/report.html)" for world in WORLDS.values() for name in world)
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
     lines += ["", "[Verdicts](../docs/statistics.md) on claims with a number in the paper, in `study`:", ""]
     lines += [tabulate_counts(findings, papers), "", report.OF_INTERVALS]
+    if len(advice):
+        has_cost = advice[COST] != ""
+        lines += ["", "## What to use", "", to_markdown(advice[has_cost]), "", OF_GAINS]
+        lines += ["", "Supported by no record:", "", to_markdown(advice[~has_cost].drop(columns=COST))]
     for paper in papers:
         judged = [pair for by_paper in findings.values() for pair in by_paper[paper.key]]
         pairs = report.paper_verdicts(judged)
