@@ -40,7 +40,9 @@ ADVICE_SUMMARY = (
     "Hints from the miniature world. One domain: A2D helps RMR, not measurably BERT. Several: by F1, a reader "
     "distilled from an ensemble; by exact match, one per domain with as many steps."
 )
-ADVICE_WORDS = "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
+ADVICE_WORDS = (
+    "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
+)
 OF_GAINS = "A gain without a verdict is supported. EM: exact match, without a verdict. Steps: times the replaced one's."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
@@ -501,7 +503,7 @@ def describe_results(findings: Findings, papers: Sequence[Any], advice: pd.DataF
         lines += fold("Claims with a number in the paper; others are in the reports", numbered, paper)
         lines += [*state_reasons(numbered), *state_untested(paper, judged)]
         lines += fold(
-            "Our controls (exact match, EM, where it does not rise)",
+            "Our controls (exact match, EM, where it falls or may not rise)",
             [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control],
             paper,
         )

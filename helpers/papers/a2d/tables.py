@@ -190,7 +190,7 @@ def state_free_answers(kind: Kind, scores: Iterable[Score]) -> list[Claim]:
     student = f"{kind} + A2D"
     bleu_4 = [score.value for score in scores if (score.method, score.column) == (student, "Bleu-4")]
     zeros = bleu_4.count(0.0)
-    floor = f"Bleu-4, which is not smoothed, is 0 in {zeros} of {len(bleu_4)} seeds" if zeros else ""
+    floor = f"its Bleu-4, which is not smoothed, is 0 in {zeros} of {len(bleu_4)} seeds" if zeros else ""
     return [
         state_row_better(student, kind, "Bleu-1", "in"),
         state_row_better(student, kind, "Bleu-4", "in", untested=floor),
