@@ -8,7 +8,7 @@ from helpers.data.load import question_set
 from helpers.papers import shared
 from helpers.papers.your_domains.comparison import train_readers
 from helpers.presets.load import load_preset
-from helpers.results import stats
+from helpers.results import findings, stats
 
 DOMAINS = ("encyclopedia", "trivia", "search")
 ROWS = {
@@ -17,7 +17,7 @@ ROWS = {
     "Mix ensemble": "an ensemble of such readers",
     "A2D": "one reader distilled from it",
 }
-STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
+STUDY = {"supported in study       ": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
 
 
 def look(preset):
@@ -58,14 +58,17 @@ def look(preset):
 def state_study() -> dict[str, str]:
     """State by row how far preset study has it above a reader per domain, and how far with equal steps.
 
-    Both are means over all domains and seeds. Says so where they are not supported.
+    Both are means of F1 over all domains and seeds. Says so where they are not supported, or exact match (EM) may fall.
     """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     texts: dict[str, list[str]] = {}
     for head, artefact in STUDY.items():
         verdicts = stats.judge(stored[artefact], stored.values())
         for each in [verdict for verdict in verdicts if verdict.claim.below == "Single"]:
-            gain = f"{each.estimate.mean:+.1f}" + f" ({each.outcome})" * (each.outcome != stats.SUPPORTED)
+            exact = findings.estimate_exact_match(stored[artefact], each.claim)
+            limits = [each.outcome] * (each.outcome != stats.SUPPORTED)
+            limits += [f"EM {exact.mean:+.1f}"] if findings.misleads(each, exact) else []
+            gain = f"{each.estimate.mean:+.1f}" + f" ({', '.join(limits)})" * bool(limits)
             texts.setdefault(each.claim.above, []).append(f"{gain:{len(head)}}")
     return {row: "   ".join(gains) for row, gains in texts.items()}
 

@@ -33,6 +33,8 @@ def test_every_preset_loads_under_its_name_on_every_machine(name, monkeypatch):
 def test_a_topic_is_a_paper_or_a_notebook():
     with pytest.raises(PresetError, match=r"^no topic 'im'; did you mean 'imm'\?$"):
         load_preset("mini", "im")
+    with pytest.raises(PresetError, match=r"^no topic 'imn'; did you mean 'imm'\?$"):
+        load_preset("mini", "imn")
     assert load_preset("mini", "a_paper_elsewhere") == load_preset("mini")
     with pytest.raises(PresetError, match=r"^expected a topic such as 'imm', found \{'seeds': 2\}; give"):
         load_preset("mini", {"seeds": 2})
@@ -46,6 +48,7 @@ def test_a_topic_is_a_paper_or_a_notebook():
         ("[engine]", "[imm.more]\nseeds = 1\n[engine]", "mine.toml: imm.more: unknown key; delete it"),
         ("seeds = 1", "epochs = 2", "epochs: unknown key; did you mean training.epochs?"),
         ("seeds = 1", 'data_dir = "files"', "data_dir: unknown key; did you mean data.folder?"),
+        ("seeds = 1", "train_size = 2", "train_size: unknown key; did you mean data.train_size?"),
         ("seeds = 1", "seedz = 2", "seedz: unknown key; did you mean seeds?"),
         ("graph_width = 16", "graph_widht = 16", "hrkd.graph_widht: unknown key; did you mean hrkd.graph_width?"),
         ("seeds = 1", 'seeds = "three"', "mine.toml: seeds: expected a valid integer, found 'three'"),

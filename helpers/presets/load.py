@@ -48,7 +48,7 @@ def nearest_topic(name: str, tables: Iterable[str]) -> str:
     """Return the topic most like a name; "" where none is, or it is a paper here, or a notebook without its number."""
     here = {path.parent.name for path in paths.PACKAGE.glob("papers/*/__init__.py")}
     here |= {path.stem.partition("_")[2] for path in paths.NOTEBOOKS.glob("*.ipynb")}
-    return "" if name in here else next(iter(get_close_matches(name, {*tables, *here}, 1, 0.75)), "")
+    return "" if name in here else next(iter(get_close_matches(name, sorted({*tables, *here}), 1, 0.65)), "")
 
 
 def override(preset: Preset, settings: Mapping[str, object]) -> Preset:
@@ -145,7 +145,8 @@ def nest(values: Values) -> dict:
 def nearest_key(name: str) -> str:
     """Return the key that is most like a name, or else whose last part is most like the name's; "" where none is."""
     keys_by_name, last = {key.rpartition(".")[2]: key for key in reversed(keys())}, name.rpartition(".")[2]
-    near = get_close_matches(name, keys(), 1, 0.75) or get_close_matches(last, keys_by_name, 1, 0.75)
+    exact = [name] * (name in keys_by_name)
+    near = exact or get_close_matches(name, keys(), 1, 0.75) or get_close_matches(last, keys_by_name, 1, 0.75)
     return keys_by_name.get(near[0], near[0]) if near else ""
 
 

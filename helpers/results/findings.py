@@ -41,7 +41,7 @@ ADVICE_SUMMARY = (
     "distilled from an ensemble; by exact match, one per domain with as many steps."
 )
 ADVICE_WORDS = (
-    "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
+    "Steps: times the baseline's. **Bold**: significant, also in unfit settings. [More](results/README.md#what-to-use)."
 )
 OF_GAINS = "A gain without a verdict is supported. EM: exact match, without a verdict. Steps: times the replaced one's."
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
@@ -54,6 +54,7 @@ UNJUDGED = {"color": figures.SOFT, "fillstyle": "none"}
 OF_GENERATED = "generated "  # before the name of a corpus
 NO_BREAK = "\N{NO-BREAK SPACE}"
 PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
+WIDE = 10.0  # points on each side with which a difference is no hint
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "instead of", MINIATURE, CONTROL, PUBLIC, COST]
 Pairs = list[tuple[Record, Verdict]]
@@ -417,7 +418,8 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         page = pages[(each.miniature + each.public)[0].record.paper_key]
         gains, costs = rows.setdefault((each.advice.situation, f"[{each.advice.train}]({page})"), ([], []))
         several = len({gain.record.artefact for gain in each.miniature}) > 1
-        for number, gain in enumerate(each.miniature):
+        hints = [gain for gain in each.miniature if gain.verdict.estimate.half < WIDE] or each.miniature
+        for number, gain in enumerate(hints):
             begin, table = f"{each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
             gains.append(begin + mark_gain(gain) + table)
         limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES]
