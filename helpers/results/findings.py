@@ -3,6 +3,7 @@
 All is computed from stored records and their verdicts.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -148,6 +149,7 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
             place += 0.6
         ax.set_yticks([*middles.values()], [*middles])
         ax.set(ylim=(place - 1.1, -0.5), xlim=(least := min(ends) - 0.5, most := max(ends) + 0.5))
+        ax.set_xticks(range(math.ceil(least), math.floor(most) + 1))
         for place, ours in lines:  # what goes on beyond the picture
             beyond = [least] * (ours.low < least) + [most] * (ours.high > most)
             for end in beyond:
