@@ -17,7 +17,8 @@ ROWS = {
     "Mix ensemble": "an ensemble of such readers",
     "A2D": "one reader distilled from it",
 }
-STUDY = {"supported in study       ": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
+STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
+WIDTH = 24  # letters of a column of study's
 
 
 def look(preset):
@@ -31,8 +32,8 @@ def look(preset):
     answers = yield from shared.answer_sets(preset, cells)
     scores = shared.score_cells(preset, answers)
     domains, in_study = list(preset.data.domains), state_study()
-    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, *STUDY]
-    lines = ["   ".join(heads)]
+    heads = [f"F1 of {preset.data.test_size} questions{'':9}", *domains, *(f"{head:{WIDTH}}" for head in STUDY)]
+    lines = ["   ".join(heads).rstrip()]
     changes = []
     for row, name in ROWS.items():
         means = "".join(f"{scores[row, domain, 0].f1.mean():{len(domain) + 3}.1f}" for domain in domains)
@@ -62,14 +63,14 @@ def state_study() -> dict[str, str]:
     """
     stored = {record.artefact: record for record in records.read_all("study", "imm")}
     texts: dict[str, list[str]] = {}
-    for head, artefact in STUDY.items():
+    for artefact in STUDY.values():
         verdicts = stats.judge(stored[artefact], stored.values())
         for each in [verdict for verdict in verdicts if verdict.claim.below == "Single"]:
             exact = findings.estimate_exact_match(stored[artefact], each.claim)
             limits = [each.outcome] * (each.outcome != stats.SUPPORTED)
             limits += [f"EM {exact.mean:+.1f}"] if findings.misleads(each, exact) else []
             gain = f"{each.estimate.mean:+.1f}" + f" ({', '.join(limits)})" * bool(limits)
-            texts.setdefault(each.claim.above, []).append(f"{gain:{len(head)}}")
+            texts.setdefault(each.claim.above, []).append(f"{gain:{WIDTH}}")
     return {row: "   ".join(gains) for row, gains in texts.items()}
 
 
