@@ -716,22 +716,14 @@ def embed_figure(record: Record) -> str:
 TEMPLATE = jinja2.Template(
     Path(__file__).with_name("report.html").read_text(encoding="utf-8"), autoescape=True, trim_blocks=True
 ).make_module(
-    {"KEY": KEY, "OF_INTERVALS": OF_INTERVALS, "FIRST_SEED_OF": FIRST_SEED_OF}
+    {"KEY": KEY, "OF_INTERVALS": OF_INTERVALS, "FIRST_SEED_OF": FIRST_SEED_OF, "TOO_FEW_SEEDS": TOO_FEW_SEEDS}
     | {"METHODS": figures.read_methods(), "readable": figures.readable}
     | {
         function.__name__: function
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
-            *(
-                state_earlier_settings,
-                tabulate_main_claims,
-                table_of,
-                tables,
-                tabulate_claims,
-                tally,
-                sum_up,
-                count_verdicts,
-            ),
+            *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims),
+            *(count_verdicts, sum_up, tally),
         )
     }
 )

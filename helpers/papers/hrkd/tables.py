@@ -100,16 +100,18 @@ def table2(preset: Preset, corpus: str = "mnli") -> Plan:
     rows = [row for row in ROWS if row not in CONTROL_ROWS or preset.control_seeds]
     return {
         **(yield from compute_accuracies(preset, corpus, rows)),
-        "baselines": [row for row in (PLAIN, ALONE) if row in rows],
-        "compared_with": compare_teachers(rows),
-        "untaught": ALONE if ALONE in rows else None,
+        **compare_rows(rows),
         "claims": state_claims(rows),
     }
 
 
-def compare_teachers(rows: Iterable[str]) -> dict[str, str]:
-    """Name what the figure compares the other teachers with: HRKD's teacher, as they are no students."""
-    return {row: HRKD for row in rows if row in TEACHERS and row != HRKD}
+def compare_rows(rows: Collection[str]) -> dict:
+    """Name what the figure compares rows with: students with two others, the other teachers with HRKD's."""
+    return {
+        "baselines": [row for row in (PLAIN, ALONE) if row in rows],
+        "compared_with": {row: HRKD for row in rows if row in TEACHERS and row != HRKD},
+        "untaught": ALONE if ALONE in rows else None,
+    }
 
 
 def state_claims(rows: Iterable[str]) -> list[Claim]:
