@@ -126,7 +126,7 @@ def list_outcomes(headlines: Headlines, world: str = "") -> set[str]:
 
 def draw_headlines(headlines: Headlines) -> figures.Picture:
     """Draw our differences for the papers' main claims, a line each, and hollow what the papers report."""
-    number = sum(len(pairs) for _, by_world in headlines for pairs in by_world.values())
+    number = sum(not is_of_text(pair[1]) for _, by_world in headlines for pair in chain(*by_world.values()))
     with figures.plain_style():
         figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=5.6)
         ax = figure.subplots()
