@@ -18,7 +18,7 @@ ROWS = {
     "A2D": "one reader distilled from it",
 }
 STUDY = {"supported in study": "imm/your_domains", "equal steps": "imm/your_domains_equal"}
-WIDTH = 24  # letters of a column of study's
+WIDTH = 25  # letters of a column of study's
 
 
 def look(preset):

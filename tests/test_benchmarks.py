@@ -50,7 +50,7 @@ def test_look_shows_an_effect_that_study_supports(results, monkeypatch):
     (results / "study").symlink_to(ROOT / "results/study")
     lines = engine.run(look.look(preset), preset.engine)
     assert [line.startswith(row) for row, line in zip(look.ROWS.values(), lines[1:5], strict=True)] == [True] * 4
-    assert lines[0].endswith("supported in study         equal steps")
+    assert lines[0].endswith("supported in study          equal steps")
     assert lines[2].endswith("-0.6 (undecided, EM -4.2)")
     gains = [re.findall(r"[+-]\d+\.\d", line) for line in lines[1:5]]
     assert [len(of_row) for of_row in gains] == [0, 4, 4, 4]  # above a reader per domain, F1 and EM per heading
