@@ -339,10 +339,11 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     for each in (claimed(preset="study"), refuted, supported, claimed(preset="lab", seeds=2)):
         write(each)
     written, after = update(monkeypatch, tmp_path, text)
-    assert written == [findings.README, *(paths.results("") / name for name in ("README.md", "headlines.svg"))]
-    picture = written[2].read_text()
+    assert written == [findings.README, *(paths.results("") / name for name in ("README.md", *findings.PICTURES))]
+    picture, narrow = (path.read_text() for path in written[2:])
     ours = "+5.0 ± 1.2", "study: supported", "\N{MINUS SIGN}5.0 ± 1.2", "mini: not supported", "lab: undecided"
     assert [word for word in ("A2D", "IMM", *ours) if f">{word}<" not in picture] == []
+    assert f">{'  '.join(ours[2:4])}<" in narrow and f">IMM, {IMM.name}<" in narrow
     claim = IMM.claim[0].lower() + IMM.claim[1:]
     summary = f"In the miniature world, and for it alone, **supported**: {claim} (IMM); **not supported**: A2D."
     summary += f"\n\n{findings.PICTURE}\n\n- **[IMM](results/README.md#imm): supported.** ["
@@ -529,9 +530,9 @@ def test_the_documents_have_the_findings_of_the_stored_records(results, tmp_path
     results.mkdir()
     for name in ("study", "mini", "lab-large", "lab"):
         (results / name).symlink_to(paths.ROOT / "results" / name)
-    (_, overview, picture), after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
+    (_, *written), after = update(monkeypatch, tmp_path, README.read_text(encoding="utf-8"))
     assert after == README.read_text(encoding="utf-8"), "write it anew: python -m helpers figures"
-    for path in (overview, picture):
+    for path in written:
         assert path.read_text() == (paths.ROOT / "results" / path.name).read_text(encoding="utf-8")
 
 

@@ -54,7 +54,11 @@ JUDGED = {"color": figures.COLORS[0]}  # how our differences are drawn
 UNJUDGED = {"color": figures.SOFT, "fillstyle": "none"}
 OF_GENERATED = "generated "  # before the name of a corpus
 NO_BREAK = "\N{NO-BREAK SPACE}"
-PICTURE = "![Gains that we find and that the papers report](results/headlines.svg)"
+PICTURES = ("headlines.svg", "headlines-narrow.svg")  # on a page, and on a phone
+PICTURE = (
+    f'<picture><source media="(max-width:600px)" srcset="results/{PICTURES[1]}">'
+    f'<img src="results/{PICTURES[0]}" alt="Our gains and the papers\'"></picture>'
+)
 WIDE = 10.0  # points on each side with which a difference is no hint
 MOST_COLUMNS = 9  # of scores in results/README.md: of wider tables the average alone
 COLUMNS = ["situation", "train", "instead of", MINIATURE, CONTROL, PUBLIC, COST]
@@ -94,12 +98,13 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
     text = "\n\n".join(filter(None, parts)).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
     before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(README, f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
-    overview, picture = (paths.results("") / name for name in ("README.md", "headlines.svg"))
+    overview, *pictures = (paths.results("") / name for name in ("README.md", *PICTURES))
     best_first = [paper for paper, _ in headlines]
     ranked = best_first + [one for one in papers if one not in best_first]
     write_whole(overview, describe_results(findings, ranked, recommend(findings, papers, advice)))
-    write_whole(picture, figures.content(draw_headlines(headlines), "svg"))
-    return [README, overview, picture]
+    for picture, is_narrow in zip(pictures, (False, True), strict=True):
+        write_whole(picture, figures.content(draw_headlines(headlines, is_narrow), "svg"))
+    return [README, overview, *pictures]
 
 
 def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
@@ -124,11 +129,15 @@ def list_outcomes(headlines: Headlines, world: str = "") -> set[str]:
     return {verdict.outcome for _, verdict in chain.from_iterable(parts)}
 
 
-def draw_headlines(headlines: Headlines) -> figures.Picture:
-    """Draw our differences for the papers' main claims, a line each, and hollow what the papers report."""
+def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Picture:
+    """Draw our differences for the papers' main claims, a line each, and hollow what the papers report.
+
+    In a narrow figure, for a phone, words stand above what they are about, not beside it.
+    """
     number = sum(not is_of_text(pair[1]) for _, by_world in headlines for pair in chain(*by_world.values()))
     with figures.plain_style():
-        figure = figures.Picture(0.19 * number + 0.12 * len(headlines) + 1.1, width=5.6)
+        line, gap = (0.33, 0.27) if is_narrow else (0.19, 0.12)
+        figure = figures.Picture(line * number + gap * len(headlines) + 1.1, width=3.7 if is_narrow else 7.4)
         ax = figure.subplots()
         ax.axvline(0, color=figures.SOFT, linewidth=0.8)
         place, middles, ends, lines = 0.0, {}, [], []
@@ -142,11 +151,15 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
                     names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
                     names = names.replace(OF_GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
-                    ends += draw_line(ax, place, verdict, words)
+                    ends += draw_line(ax, place, verdict)
+                    write_above(ax, place, "  ".join(words)) if is_narrow else write_beside(ax, place, words)
                     lines.append((place, verdict.estimate))
                     place += 1
-            middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
-            place += 0.6
+            if is_narrow:
+                write_above(ax, begin - 0.5, f"{paper.method}, {paper.name}", weight="bold")
+            else:
+                middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
+            place += gap / line
         ax.set_yticks([*middles.values()], [*middles])
         ax.set(ylim=(place - 1.1, -0.5), xlim=(least := min(ends) - 0.5, most := max(ends) + 0.5))
         ax.set_xticks(range(math.ceil(least), math.floor(most) + 1))
@@ -161,21 +174,32 @@ def draw_headlines(headlines: Headlines) -> figures.Picture:
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
         ours = {"ours": JUDGED, "ours, not judged": UNJUDGED}
         handles += [Line2D([], [], marker="o", label=word, **mark) for word, mark in ours.items()]
-        figure.legend(handles=handles, loc="outside upper left", ncols=3)
+        legend = {"ncols": 2, "fontsize": 8} if is_narrow else {"ncols": 4}
+        figure.legend(handles=handles, loc="outside upper left", columnspacing=1, **legend)
     return figure
 
 
-def draw_line(ax: Axes, place: float, verdict: Verdict, labels: Sequence[str]) -> list[float]:
-    """Draw our difference and the paper's on a line, with its labels in columns at the side.
+def write_above(ax: Axes, place: float, words: str, **style: str) -> None:
+    """Write words above a line of the figure."""
+    beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate(re.sub("^-", "−", words), (0, place), (0, 6), **beside, fontsize=8, **style)
+
+
+def write_beside(ax: Axes, place: float, columns: Sequence[str]) -> None:
+    """Write words in columns at the side of a line of the figure."""
+    for words, points, side in zip(columns, (56, 64), ("right", "left"), strict=True):
+        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        ax.annotate(re.sub("^-", "−", words), (1, place), (points, 0), **beside, ha=side, va="center", fontsize=8)
+
+
+def draw_line(ax: Axes, place: float, verdict: Verdict) -> list[float]:
+    """Draw our difference and the paper's on a line.
 
     Returns what has to be in the picture: means, the paper's difference, and the interval of what is judged.
     """
     is_judged, ours = shorten_outcome(verdict.outcome) not in (*NOT_JUDGED, stats.FAILED), verdict.estimate
     figures.dot(ax, place, ours, **(JUDGED if is_judged else UNJUDGED))
     draw_printed(ax, place, verdict)
-    for label, points, side in zip(labels, (56, 64), ("right", "left"), strict=True):
-        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        ax.annotate(re.sub("^-", "−", label), (1, place), (points, 0), **beside, ha=side, va="center", fontsize=8)
     ends = [ours.low, ours.high] if is_judged and ours.over else []
     return [ours.mean, *ends, *([] if verdict.printed is None else [verdict.printed])]
 
