@@ -155,8 +155,8 @@ def test_rows_have_readable_names_and_stand_beside_those_of_the_paper():
     scores = [(row, "dvd", 0, 1.0) for row in ("HRKD", "skip connections - Comp-Agg")]
     paper = [{"method": "- Comp-Agg", "column": "DVD", "value": 2.0}]
     table = report.numbers(record("hrkd/table4", scores, paper=paper))
-    assert table.index.tolist() == ["HRKD", "skip connections, without Comp-Agg"]
-    assert table["dvd (DVD)", "paper"].tolist()[1] == "2"
+    assert table.index.tolist() == ["HRKD", "skip connections, without Comp-Agg too", "the paper's, without Comp-Agg too"]
+    assert table["dvd (DVD)", "paper"].tolist()[2] == "2"  # not beside a row in another setting
     paper = [{"method": "DVD", "column": "#Train", "value": 1621.0}]
     table = report.numbers(record("hrkd/table1", [("films", "#Train", 0, 100.0)], paper=paper))
     assert table.loc["films (DVD)", ("#Train", "paper")] == "1,621" and len(table) == 1
@@ -352,10 +352,10 @@ def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkey
     after = after.replace(findings.NO_BREAK, " ")
     imm, a2d = (line for line in after.splitlines() if line.startswith("- **["))  # successes first
     assert "](results/mini/notebooks/02_imm_main.ipynb) ([Liu et al. 2020](" in imm
-    ours = "+5.0 ± 1.2 (5 seeds; paper: +9.5); +5.0 (lab, 2 seeds; paper: +9.5; undecided)"
+    ours = "+5.0 ± 1.2 F1 (5 seeds; paper: +9.5); +5.0 F1 (lab, 2 seeds; paper: +9.5; undecided)"
     assert imm.endswith(f"): {ours}. *{IMM.caveat}*")
     assert a2d.startswith("- **[A2D](results/README.md#a2d): not supported.** [")
-    assert a2d.endswith(f"): -5.0 ± 1.2 (5 seeds; paper: -9.5). *{A2D.caveat}*")
+    assert a2d.endswith(f"): -5.0 ± 1.2 F1 (5 seeds; paper: -9.5). *{A2D.caveat}*")
     assert f"\n{findings.OF_VERDICTS}\n\n{findings.OF_UNTESTED}\n" in after
     overview = written[1].read_text()
     assert "## IMM" in overview and "](study/imm/table1.svg)" in overview
@@ -393,7 +393,7 @@ def test_each_number_that_the_paper_prints_of_a_main_difference_has_its_verdict(
     ((_, by_world),) = headlines = findings.rank_headlines(worlds, [paper])
     pairs = by_world[findings.MINIATURE]
     assert [verdict.claim.text for _, verdict in pairs] == ["B wins", "B wins by 4.0"]  # by 9 it is as by 9.5
-    gains = "+5.0 ± 1.2 (5 seeds; paper: +9.5, in its text +9 and +4)"
+    gains = "+5.0 ± 1.2 F1 (5 seeds; paper: +9.5; in its text +9 and +4)"
     assert findings.state_main(headlines).endswith(f" (Liu): {gains}.")
 
 
@@ -506,7 +506,7 @@ def test_of_records_that_compare_the_same_the_one_with_the_most_seeds_counts():
     judged = report.judge_records([record(name, rows, preset="study", claims=claims) for name, rows in scores.items()])
     same, apart = findings.find_gains(judged, ("imm/your_domains", "imm/table1", "imm/table2"), ("B", "A"))
     assert (same.record.artefact, apart.record.artefact) == ("imm/table1", "imm/table2")
-    assert findings.mark_gain(same) == "**+3.0 ± 0.0** (exact match -2.0 ± 2.0)"
+    assert findings.mark_gain(same) == "**+3.0 ± 0.0** (exact match -2.0 ± 2.0, 5 seeds)"
     assert findings.state_gain(same).endswith("study/imm/table1) (5 seeds: +6.0 ± 2.0, EM -2.0 ± 2.0)")
     (alone,) = findings.find_gains(judged[:1], ("imm/your_domains",), ("B", "A"))
     assert findings.mark_gain(alone) == "**+6.0 ± 2.0** (exact match -2.0 ± 2.0)"
@@ -585,7 +585,7 @@ def test_a2d_gains_at_the_papers_temperature_and_stays_below_its_ensemble(monkey
     outcomes = {v.claim.text: v.outcome for verdicts in stats.judge_all(stored) for v in verdicts}
     assert outcomes["RMR + A2D beats RMR on Test at the paper's temperature, 2"] == stats.SUPPORTED
     assert outcomes["RMR + A2D beats its ensemble on AddSent"] == stats.REFUTED
-    caveat = "Temperature tuned. On misleading passages the ensemble stays better."
+    caveat = "Temperature tuned. On misleading passages ensembles stay better."
     assert caveat == A2D.caveat
 
 
@@ -616,8 +616,8 @@ def test_what_to_use_says_what_records_support(monkeypatch):
         if claim.below == "Single" and claim.above != "best on validation":
             assert findings.estimate_exact_match(equal, claim).high < 0
     assert findings.ADVICE_SUMMARY == (
-        "Hints from the miniature world. One domain: A2D helps RMR, not measurably BERT. Several: by F1, a reader "
-        "distilled from an ensemble; by exact match, one per domain with as many steps."
+        "Hints from the miniature world. One domain: A2D, for RMR. Several: of single readers, by F1 one distilled "
+        "from an ensemble, by exact match one per domain."
     )
 
 

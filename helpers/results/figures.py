@@ -195,9 +195,12 @@ def name_lines(ax: Axes, labels: Sequence[str], xlabel: str) -> None:
 
 
 def find_sign(record: Record) -> int:
-    """Return -1 where no more is claimed than that a record's baseline is above rows, as of ablations, else 1."""
+    """Return -1 where a record's baseline is claimed to be above rows, as of ablations, and never below; else 1."""
     claims = [claim for claim in record.claims if not claim.control] or record.claims
-    return -1 if {claim.above for claim in claims} == {*record.baselines[:1]} and not record.compared_with else 1
+    baseline = next(iter(record.baselines), "")
+    is_above = any(claim.above == baseline for claim in claims)
+    is_below = any(claim.below == baseline for claim in claims)
+    return -1 if is_above and not is_below and not record.compared_with else 1
 
 
 def name_difference(baseline: str, sign: int, unit: str = "") -> str:
@@ -581,7 +584,8 @@ def heatmaps(record: Record, panels: dict[str, pd.DataFrame] | None = None, **sc
         heatmap(ax, panel, name, across, **scale)
     for ax in axes[len(panels) :]:
         ax.remove()
-    figure.supxlabel(payload.get("x") or record.unit, fontsize=9)
+    apart = " (full tables share a scale of colours, and those with gaps another)" * (len(values) > 1)
+    figure.supxlabel(f"{payload.get('x') or record.unit}{apart}", fontsize=9)
     figure.supylabel(payload.get("y", ""), fontsize=9)
     return figure
 

@@ -38,8 +38,8 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Hints from the miniature world. One domain: A2D helps RMR, not measurably BERT. Several: by F1, a reader "
-    "distilled from an ensemble; by exact match, one per domain with as many steps."
+    "Hints from the miniature world. One domain: A2D, for RMR. Several: of single readers, by F1 one distilled from an "
+    "ensemble, by exact match one per domain."
 )
 ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant, also in unfit settings. [More](results/README.md#what-to-use)."
@@ -139,7 +139,6 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
         line, gap = (0.33, 0.27) if is_narrow else (0.19, 0.12)
         figure = figures.Picture(line * number + gap * len(headlines) + 1.1, width=3.7 if is_narrow else 7.4)
         ax = figure.subplots()
-        ax.axvline(0, color=figures.SOFT, linewidth=0.8)
         place, middles, ends, lines = 0.0, {}, [], []
         for paper, by_world in headlines:
             begin, of_all = place, list(chain.from_iterable(by_world.values()))
@@ -152,6 +151,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                     names = names.replace(OF_GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict)
+                    ax.plot([0, 0], [place - 0.3, place + 0.3], color=figures.SOFT, linewidth=0.8)
                     write_above(ax, place, "  ".join(words)) if is_narrow else write_beside(ax, place, words)
                     lines.append((place, verdict.estimate))
                     place += 1
@@ -168,7 +168,8 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
             for end in beyond:
                 ax.plot(end, place, marker="<" if end == least else ">", color=figures.SOFT, clip_on=False)
         ax.tick_params(axis="y", length=0)
-        ax.grid(axis="x", color=figures.GRID)
+        if not is_narrow:  # or it goes through words
+            ax.grid(axis="x", color=figures.GRID)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
@@ -252,9 +253,9 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
     number, ours = len(verdict.estimate.values), shorten_outcome(verdict.outcome)
     others = state_other_printed(record, verdict, pairs)
     about = [place_apart(record, verdict, pairs, pairs), f"{number} seed{'s' * (number > 1)}"]
-    paper = f"paper: {printed}" + f", in its text {' and '.join(others)}" * bool(others)
+    paper = f"paper: {printed}" + f"; in its text {' and '.join(others)}" * bool(others)
     parts = [", ".join(filter(None, about)), paper * bool(printed)]
-    return f"{drop_unit(difference)} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
+    return f"{difference} ({'; '.join(filter(None, [*parts, ours * (ours != outcome)]))})"
 
 
 def state_conclusion(headlines: Headlines) -> str:
@@ -275,7 +276,7 @@ def state_conclusion(headlines: Headlines) -> str:
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} no paper's claim is judged."
+    return f"{text} On {PUBLIC} nothing is judged."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -290,13 +291,17 @@ def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
 def state_other_printed(record: Record, verdict: Verdict, pairs: Pairs) -> list[str]:
     """State what the paper prints elsewhere, as in its text, for a verdict's difference.
 
-    Numbers that have no verdict of their own among ``pairs`` come first.
+    Numbers that have a verdict of their own among ``pairs`` come last, with it where it is another.
     """
-    judged = {other.claim.text for same, other in pairs if same is record}
+    judged = {other.claim.text: shorten_outcome(other.outcome) for same, other in pairs if same is record}
     numbered = [claim for claim in record.claims if claim.printed and not claim.printed_for]
     alike = [c for c in numbered if report.are_alike(c, verdict.claim) and c.printed != verdict.printed]
-    alike.sort(key=lambda claim: claim.text in judged)
-    return [f"{claim.printed:+.{report.decimals_of([claim.printed])}f}" for claim in alike]
+    texts = []
+    for claim in sorted(alike, key=lambda claim: claim.text in judged):
+        outcome = judged.get(claim.text, shorten_outcome(verdict.outcome))
+        other = f": {outcome}" * (outcome != shorten_outcome(verdict.outcome))
+        texts.append(f"{claim.printed:+.{report.decimals_of([claim.printed])}f}{other}")
+    return texts
 
 
 def brief(record: Record, verdict: Verdict) -> tuple[str, str]:
@@ -469,8 +474,11 @@ def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match if F1 misleads."""
     _, text = brief(gain.record, gain.verdict)
     marked = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
-    exact = gain.exact and gain.exact[1]
-    return f"{marked} (exact match {state_half(exact)})" if misleads(gain.verdict, exact) else marked
+    f1, exact = gain.exact or (None, None)
+    if not misleads(gain.verdict, exact):
+        return marked
+    seeds = f", {len(exact.values)} seeds" * (f1 != gain.verdict.estimate)
+    return f"{marked} (exact match {state_half(exact)}{seeds})"
 
 
 def misleads(verdict: Verdict, exact: stats.Estimate | None) -> bool:

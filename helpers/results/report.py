@@ -269,9 +269,8 @@ def compare_on_seeds(record: Record, row: str, text: str) -> str:
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:
-    """Return our row for a row of the paper: of its name, the only one that ends with it, or that of its stand-in."""
-    like = [row for row in rows if row.endswith(f" {printed}") or STANDS_FOR.get(row) == printed]
-    return like[0] if printed not in rows and len(like) == 1 else printed
+    """Return our row for a row of the paper: that of its name, or of its stand-in."""
+    return next((row for row in rows if STANDS_FOR.get(row) == printed), printed)
 
 
 def pair(ours: dict[str, dict], printed: dict[str, dict], order: Sequence[str] = ()) -> dict[tuple[str, str], dict]:
