@@ -155,7 +155,11 @@ def test_rows_have_readable_names_and_stand_beside_those_of_the_paper():
     scores = [(row, "dvd", 0, 1.0) for row in ("HRKD", "skip connections - Comp-Agg")]
     paper = [{"method": "- Comp-Agg", "column": "DVD", "value": 2.0}]
     table = report.numbers(record("hrkd/table4", scores, paper=paper))
-    assert table.index.tolist() == ["HRKD", "skip connections, without Comp-Agg too", "the paper's, without Comp-Agg too"]
+    assert table.index.tolist() == [
+        "HRKD",
+        "skip connections, without Comp-Agg too",
+        "the paper's, without Comp-Agg too",
+    ]
     assert table["dvd (DVD)", "paper"].tolist()[2] == "2"  # not beside a row in another setting
     paper = [{"method": "DVD", "column": "#Train", "value": 1621.0}]
     table = report.numbers(record("hrkd/table1", [("films", "#Train", 0, 100.0)], paper=paper))
@@ -247,14 +251,14 @@ def test_a_notebook_is_shown_what_there_is_of_a_record(results, monkeypatch):
 
 def test_a_notebook_ends_with_what_study_has(results, monkeypatch):
     pages = []
-    monkeypatch.setattr(report, "display", lambda page: pages.append(page.data))
+    monkeypatch.setattr(report, "display", pages.append)
     for each in (claimed(preset="study"), claimed("imm/table2", preset="study"), claimed()):
         write(each)
-    report.show_study("imm/table2", "imm/figure9")
-    (page,) = pages
-    assert "B beats A" in page and "Table 1" in page  # the title of all such records
+    report.show_study("imm/table2", "imm/table1", "imm/figure9")
+    page, figure, other = pages
+    assert "B beats A" in page.data and "Table 1" in page.data  # the title of all such records
+    assert isinstance(figure, Figure) and "B beats A" in other.data
     write(curve().model_copy(update={"preset": "study"}))
-    monkeypatch.setattr(report, "display", pages.append)
     report.show_study("imm/figure3")
     assert isinstance(pages[-1], Figure)
 

@@ -58,7 +58,7 @@ STANDS_FOR = {  # a miniature domain, by the corpus of the papers beside which i
     "kitchen": "Kitchen",
 }
 TIMES = ("seconds", "ms ", "times ")  # prefixes of metrics that vary by run
-FIRST_REACH = 4  # times the end of the headline's interval, or the paper's difference: larger ones leave the scale
+FIRST_REACH = 3  # times the end of the headline's interval, or the paper's difference: larger ones leave the scale
 TOO_FEW = "too few for a verdict"
 TOO_FEW_SEEDS = "too few seeds"
 SAME = "no difference"
@@ -342,11 +342,14 @@ def show(record: Record) -> None:
 
 
 def show_study(*artefacts: str) -> None:
-    """Display what preset study has of some artefacts of a paper: verdicts on claims, curves, tables without claims."""
+    """Display what preset study has of some artefacts of a paper: verdicts on claims, curves, tables without claims.
+
+    Of the first its figure is shown too, as that of one seed may mislead.
+    """
     for record, verdicts in judge_study(artefacts):
         display(HTML(TEMPLATE.titled(record, verdicts)))
-        if record.kind == "curve":
-            display(figures.draw_record(record))
+        if record.kind == "curve" or (verdicts and record.artefact == artefacts[0]):
+            display(*filter(None, [figures.draw_record(record)]))
         elif not verdicts:
             display(HTML(TEMPLATE.below(record)))
 
@@ -678,8 +681,18 @@ def count_verdicts(sections: Iterable[tuple[Any, list[Judged]]]) -> pd.DataFrame
             words = (WITHOUT_NUMBER if verdict.printed is None else name_outcome(verdict) for _, verdict in pairs)
             counts[paper.method] = Counter(words)
     frame = pd.DataFrame.from_dict(counts, orient="index").fillna(0).astype(int)
-    order = [*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER]
-    return frame[sorted(frame, key=order.index)]
+    return frame[sort_outcomes(frame)]
+
+
+def count_outcomes(verdicts: Sequence[Verdict]) -> str:
+    """Count verdicts in words, such as "2 supported, 4 undecided"."""
+    counts = Counter(map(name_outcome, verdicts))
+    return ", ".join(f"{counts[word]} {word}" for word in sort_outcomes(counts))
+
+
+def sort_outcomes(words: Iterable[str]) -> list[str]:
+    """Sort the names of verdicts, the best first."""
+    return sorted(words, key=[*map(shorten, OUTCOME_WORDS), TOO_FEW_SEEDS, SAME, WITHOUT_NUMBER].index)
 
 
 def sum_up(counts: pd.DataFrame) -> str:
@@ -722,7 +735,7 @@ TEMPLATE = jinja2.Template(
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
             *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims),
-            *(count_verdicts, sum_up, tally),
+            *(count_outcomes, count_verdicts, sum_up, tally),
         )
     }
 )
