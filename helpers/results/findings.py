@@ -426,6 +426,8 @@ def state_gain(gain: Gain) -> str:
     text = report.state_verdict(gain.record, gain.verdict, short=True)[2]
     outcome, place = gain.verdict.outcome, f"{gain.record.preset}/{gain.record.artefact}"
     exact = state_exact(gain) if gain.exact else ""
+    _, on, part = gain.verdict.claim.text.partition(" on ")
+    text += f"{on}{part}" * bool(gain.verdict.claim.columns)
     return f"{text} ({f'{outcome}, ' * (outcome not in SUCCESSES)}{place}){exact}"
 
 
