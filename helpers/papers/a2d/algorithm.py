@@ -1,6 +1,6 @@
 """The trainings of an ensemble and of its students (Hu et al. 2018, section 3.4)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -97,25 +97,25 @@ def ensemble_outputs(preset: Preset, label: str, members: tuple[Training, ...], 
 def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str] = ("A2D",)) -> dict[str, Training]:
     """Return the trainings of section 3.4 with the preset of a seed: a student by row, for each of some `ABLATIONS`."""
     numbers = range(1, preset.a2d.members + 1)
-    members = tuple(
+    members = tuple(  # step 1
         mixed_reader_training(preset, kind, seed + 100 * n, f"{kind}, member {n}") for n in numbers
-    )  # step 1
+    )
     outputs = ensemble_outputs(preset, f"{kind}, outputs of the members, seed {seed}", members)  # steps 2 and 3
     train = partial(mixed_reader_training, preset, kind, seed, teacher=EnsembleTargets((outputs,)))  # step 4
-    names = members[0].data.names
-    attention = {"ATT": preset.a2d.attention_weight or 1.0}
+    students = {}
+    for row, term in ABLATIONS.items():
+        if row in rows:
+            label = f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}"
+            begun = begin_with_attention(train, preset, kind, row) if row in (STAGED, STAGED_WHOLE) else {}
+            students[row] = train(label, weigh_terms(preset, term), **begun)
+    return students
+
+
+def begin_with_attention(train: Callable[..., Training], preset: Preset, kind: Kind, row: str) -> dict:
+    """Return the fields of a student without joint training, which starts from one that matched the attention alone."""
+    names, attention = tuple(sorted(preset.data.domains)), {"ATT": preset.a2d.attention_weight or 1.0}
     first = train(f"{kind}, {STAGED}, first stage", attention, data=Questions(names, stages=2))
-    staged = {
-        STAGED: {"start": first, "data": Questions(names, names, after=first.data)},
-        STAGED_WHOLE: {"start": first, "data": Questions(names, names, after=first.data, again=True)},
-    }
-    return {
-        row: train(
-            f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}", weigh_terms(preset, term), **staged.get(row, {})
-        )
-        for row, term in ABLATIONS.items()
-        if row in rows
-    }
+    return {"start": first, "data": Questions(names, names, after=first.data, again=row == STAGED_WHOLE)}
 
 
 def name_student(kind: Kind, row: str = "A2D") -> str:
