@@ -206,6 +206,8 @@ def test_controls_have_rows_and_seeds_of_their_own(preset):
         runs = {(row, n) for row in rows for n in range(each.seeds) if row not in controls or n < each.control_seeds}
         assert runs == {run for run in runs_of(each) if isinstance(run, tuple)}
     assert not {(row, 0) for row in controls} & runs_of(plain)
+    assert runs_of(plain.changed("imm", ablations=["-KD2"])) >= {("IMM", 0), ("-KD2", 0)}
+    assert ("-KD1", 0) not in runs_of(plain.changed("imm", ablations=["-KD2"]))
     assert algorithm.with_equal_steps(controlled).seeds == 2
     assert run(tables.table1_equal(plain), preset.engine) == {}
 

@@ -301,7 +301,8 @@ def train_methods(
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     preset = preset.changed("imm", divergence="gold")  # each row changes something of IMM with Eqs. 5 and 9
-    rows = VARIANTS | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
+    named = {row: VARIANTS[row] for row in ("IMM", *preset.imm.ablations)}
+    rows = named | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
     variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
     return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants, {*OTHER_DISTANCES, *CONTROLS}))
 
