@@ -81,8 +81,10 @@ def test_the_scale_is_one_on_which_the_first_claim_can_be_seen():
     scores = [
         (row, "x", s, v + 0.1 * s * (row == "B")) for row, v in (("A", 50), ("B", 51), ("C", 90)) for s in range(5)
     ]
-    one = record("imm/table1", scores, claims=[{"text": row, "above": row, "below": "A"} for row in "BC"])
+    claims = [{"text": row, "above": row, "below": "A", "printed": gain} for row, gain in (("B", 1.0), ("C", 40.0))]
+    one = record("imm/table1", scores, claims=claims)
     first, second = report.tabulate_claims([(one, stats.judge(one))])
+    assert (first["printed_beyond"], second["printed"], second["printed_beyond"]) == (0, None, 1)
     assert first["places"] and first["beyond"] == [] and float(first["limit"]) < 6
     assert (second["places"], second["beyond"]) == ([], [1])
 

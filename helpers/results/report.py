@@ -192,7 +192,9 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             values = [each.mean] if each.over else each.values
             row["places"] = [place(value) for value in values if abs(value) <= limit]
             row["beyond"] = sorted({np.sign(value) for value in values if abs(value) > limit})
-            row["printed"] = None if of_paper is None else place(of_paper)
+            is_beyond = of_paper is not None and abs(of_paper) > limit
+            row["printed"] = None if of_paper is None or is_beyond else place(of_paper)
+            row["printed_beyond"] = np.sign(of_paper) if is_beyond else 0
             row["of_other"] = bool(verdict.claim.printed_for)
         rows.append(row)
     return rows
