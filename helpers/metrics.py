@@ -154,7 +154,3 @@ def check_number(examples: Sequence, predictions: Sequence) -> None:
     """Raise DataError unless there is a prediction for each example, and some."""
     if len(examples) != len(predictions) or not len(examples):
         raise DataError(f"{len(predictions)} predictions for {len(examples)} examples; need one for each, and some")
-
-
-def __dir__() -> list[str]:
-    return sorted(name for name, value in globals().items() if getattr(value, "__module__", "") == __name__)

@@ -59,7 +59,6 @@ threads = 1
 
 [imm]
 max_rounds = 1
-ablation_rounds = 1
 figure3_max_rounds = 1
 
 [mnemonic]

@@ -101,7 +101,7 @@ STATED = {  # what notes state, and the settings that say it too; "or": where th
     ),
     r"^ensembles: the (\d+) of (\d+) models": "mtdnn_kd.members mtdnn_kd.models",
 }
-ROUNDS = {"imm/table3": "imm.ablation_rounds", "imm/figure3": "imm.figure3_max_rounds"}  # others: imm.max_rounds
+ROUNDS = {"imm/figure3": "imm.figure3_max_rounds"}  # others: imm.max_rounds
 
 
 def contradictions(record: Record) -> list[str]:

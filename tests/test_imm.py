@@ -244,11 +244,11 @@ def test_claims_name_the_paper_s_rows_alone(monkeypatch, preset):
     models = shared.Models(preset)
     for row, key in {"Single": "a", "BAM": "b", "IMM": "c", "raw logits": "d"}.items():
         models.add(row, 0, {"news": SimpleNamespace(key=key)})
-    claims = run(tables.f1_table(models, preset.imm.max_rounds), preset.engine)["claims"]
+    claims = run(tables.f1_table(models), preset.engine)["claims"]
     texts = ["IMM beats Single, which reads one domain", "IMM beats BAM"]
     assert [(claim.text, claim.primary) for claim in claims] == list(zip(texts, (False, True), strict=True))
     models.add("BAM", 0, {"news": SimpleNamespace(key="c")})  # as with two domains, where a row may be IMM itself
-    assert [claim.below for claim in run(tables.f1_table(models, 1), preset.engine)["claims"]] == ["Single"]
+    assert [claim.below for claim in run(tables.f1_table(models), preset.engine)["claims"]] == ["Single"]
 
 
 @pytest.mark.slow

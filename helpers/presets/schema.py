@@ -247,11 +247,8 @@ class EngineSettings(Settings):
 class ImmSettings(Settings):
     """IMM (Liu et al. 2020)."""
 
-    max_rounds: PositiveInt = 3  # K, the largest number of rounds, of Tables 1 and 2
-    ablation_rounds: PositiveInt = 3  # K of Table 3
-    ablations: list[Literal["-SIMI", "-KD1", "-KD2", "-KD1, KD2"]] = Field(  # its rows beside IMM
-        ["-SIMI", "-KD1", "-KD2", "-KD1, KD2"], min_length=1
-    )
+    max_rounds: PositiveInt = 3  # K, the largest number of rounds, of all tables
+    ablations: list[Literal["-SIMI", "-KD1", "-KD2", "-KD1, KD2"]] = []  # rows of Table 3 beside IMM; none: all
     figure3_max_rounds: PositiveInt = 6  # the largest K of Figure 3
     divergence: Literal["gold", "probabilities", "logits"] = "gold"  # what is matched of a teacher (Eqs. 5, 9)
     similarity: Literal["tf-idf", "uniform", "equal"] = "tf-idf"  # s_ij of Eq. 7: uniform is 1, equal is 1/(N - 1)

@@ -301,10 +301,10 @@ def train_methods(
 def train_ablations(preset: Preset) -> Plan:
     """Train the rows of Table 3 with every seed. Returns their `Models` and `Histories`."""
     preset = preset.changed("imm", divergence="gold")  # each row changes something of IMM with Eqs. 5 and 9
-    named = {row: VARIANTS[row] for row in ("IMM", *preset.imm.ablations)}
-    rows = named | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
+    parts = {row: VARIANTS[row] for row in ("IMM", *(preset.imm.ablations or VARIANTS))}
+    rows = parts | (OTHER_DISTANCES | CONTROLS if preset.control_seeds else {})
     variants = {row: preset.imm.model_copy(update=changes) for row, changes in rows.items()}
-    return (yield from train_methods(preset, preset.imm.ablation_rounds, (), variants, {*OTHER_DISTANCES, *CONTROLS}))
+    return (yield from train_methods(preset, preset.imm.max_rounds, (), variants, {*OTHER_DISTANCES, *CONTROLS}))
 
 
 def with_equal_steps(preset: Preset) -> Preset | None:

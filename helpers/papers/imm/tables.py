@@ -43,7 +43,7 @@ def similarity(preset: Preset) -> dict:
 def table1(preset: Preset) -> Plan:
     """Make Table 1: F1 of every method's reader of each domain."""
     models, _ = yield from train_methods(preset, preset.imm.max_rounds)
-    parts = yield from f1_table(models, preset.imm.max_rounds)
+    parts = yield from f1_table(models)
     sure = yield from shared.tabulate_gold_probabilities(models, "Single")
     spread = "; ".join(f"{name} {sure[name].min():.2f} to {sure[name].max():.2f}" for name in list(sure)[:2])
     note = f"probability that readers of Single give right answers, by domain: {spread}"
@@ -68,25 +68,24 @@ def table1_control(preset: Preset | None, rows: Sequence[str] = TABLE1_ROWS) -> 
     if not preset:
         return {}
     models, _ = yield from train_methods(preset, preset.imm.max_rounds, rows)
-    parts = yield from f1_table(models, preset.imm.max_rounds, control=True)
+    parts = yield from f1_table(models, control=True)
     return {**parts, "claims": [*parts["claims"], shared.state_better("FT", "Single", control=True)]}
 
 
 def table3(preset: Preset) -> Plan:
     """Make Table 3: F1 without parts of IMM, and with other distances from the teacher."""
     models, _ = yield from train_ablations(preset)
-    return (yield from f1_table(models, preset.imm.ablation_rounds))
+    return (yield from f1_table(models))
 
 
-def f1_table(models: Models, rounds: int, **parts) -> Plan:
+def f1_table(models: Models, **parts) -> Plan:
     """Make Tables 1 and 3: F1 on test questions, and the claim that IMM beats each row of the paper, with ``parts``."""
     keys = {}
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
-    on = f" after {rounds} round{'s' * (rounds > 1)}" if rounds < models.preset.imm.max_rounds else ""
     compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
-    names = {row: on + ", which reads one domain" * (row == "Single") for row in compared}
-    claims = [state_imm_better(row, rounds, names[row], **parts) for row in compared]
+    rounds, other = models.preset.imm.max_rounds, {"Single": ", which reads one domain"}
+    claims = [state_imm_better(row, rounds, other.get(row, ""), **parts) for row in compared]
     return {
         **(yield from shared.answer_table(models)),
         "baselines": list(dict.fromkeys(["IMM", *keys][:2])),  # whose gains the figure shows, and the first
