@@ -38,8 +38,8 @@ OF_UNTESTED = (
 )
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Hints from the miniature world. One domain: A2D, for RMR. Several: of single readers, by F1 one distilled from an "
-    "ensemble, by exact match one per domain."
+    "Hints from the miniature world. For several domains, of single readers, by F1 one distilled from an ensemble, by "
+    "exact match, with equal steps, one per domain."
 )
 ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant, also in unfit settings. [More](results/README.md#what-to-use)."
@@ -232,7 +232,8 @@ def state_paper(paper: Any, by_world: dict[str, Pairs]) -> str:
     outcome = shorten_outcome(by_world[MINIATURE][0][1].outcome) if by_world[MINIATURE] else NOT_RUN
     notebook = next(card.name for card in paper.notebooks if card.plans)
     claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
-    source = f"[{paper.name}]({paper.reference})" if paper.reference else paper.name
+    name = paper.name.replace(" et al.", "")
+    source = f"[{name}]({paper.reference})" if paper.reference else name
     pairs = by_world[MINIATURE] + [pair for pair in by_world[PUBLIC] if pair[1].outcome not in NOT_JUDGED]
     gains = "; ".join(state_difference(*pair, pairs, outcome) for pair in pairs if not is_of_text(pair[1]))
     method = f"**[{paper.method}](results/README.md#{paper.method.lower()}): {outcome}.**"
@@ -259,7 +260,7 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
 
 
 def state_conclusion(headlines: Headlines) -> str:
-    """List the papers by the verdict on their main claims in the miniature world; what is supported in its words.
+    """List the papers by the verdict on their main claims in the miniature world.
 
     Say whether public corpora have any verdict.
     """
@@ -268,15 +269,13 @@ def state_conclusion(headlines: Headlines) -> str:
         if pairs := [pair for pair in by_world[MINIATURE] if not is_of_text(pair[1])]:
             outcomes = [shorten_outcome(verdict.outcome) for _, verdict in pairs]
             place = f" with {place_apart(*pairs[0], pairs, pairs)}" * (len({*outcomes}) > 1)
-            claim = paper.claim[:1].lower() + paper.claim[1:]
-            name = f"{paper.method}{place}"
-            lists.setdefault(outcomes[0], []).append(f"{claim} ({name})" if outcomes[0] == stats.SUPPORTED else name)
+            lists.setdefault(outcomes[0], []).append(f"{paper.method}{place}")
     counts = [f"**{word}**: {', '.join(lists[word])}" for word in SHORT_OUTCOMES if word in lists]
-    text = f"In the {MINIATURE}, and for it alone, {'; '.join(counts)}."
+    text = f"In the {MINIATURE} alone, {'; '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} nothing is judged."
+    return f"{text} On {PUBLIC} only controls are judged."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -455,7 +454,8 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         for number, gain in enumerate(hints):
             begin, table = f"{each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
             gains.append(begin + mark_gain(gain) + table)
-        limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES]
+        gains += [f"{corpus_of(gain.record)}: {gain.verdict.outcome}" for gain in each.miniature if gain not in hints]
+        limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES or is_misleading(gain)]
         gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in limits]
         over = f", {each.below}" * (not each.miniature)
         gains += [f"`{gain.record.preset}`{over}: {mark_gain(gain)}" for gain in each.public[:1]]
@@ -476,11 +476,16 @@ def mark_gain(gain: Gain) -> str:
     """Return a difference without its unit, in bold letters if it is supported, and exact match if F1 misleads."""
     _, text = brief(gain.record, gain.verdict)
     marked = f"**{text}**" if gain.verdict.outcome in SUCCESSES else text
-    f1, exact = gain.exact or (None, None)
-    if not misleads(gain.verdict, exact):
+    if not is_misleading(gain):
         return marked
+    f1, exact = gain.exact
     seeds = f", {len(exact.values)} seeds" * (f1 != gain.verdict.estimate)
     return f"{marked} (exact match {state_half(exact)}{seeds})"
+
+
+def is_misleading(gain: Gain) -> bool:
+    """Return whether F1 alone would mislead about a gain."""
+    return bool(gain.exact) and misleads(gain.verdict, gain.exact[1])
 
 
 def misleads(verdict: Verdict, exact: stats.Estimate | None) -> bool:

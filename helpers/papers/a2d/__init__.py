@@ -16,7 +16,7 @@ PAPER = Paper(
     method="A2D",
     claim="A reader distilled from an ensemble beats one trained alone",
     limits=("BERT + A2D",),
-    caveat="Temperature tuned. On misleading passages ensembles stay better.",
+    caveat="One teacher gives most of it. On misleading passages ensembles stay better.",
     remark="In the miniature world the temperature is 8, chosen for RMR by validation scores on other draws (elsewhere "
     "the paper's 2). Tables 1 and 2 average three students per seed, others have one, so verdicts may differ",
     exhibits=(
