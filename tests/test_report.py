@@ -334,7 +334,14 @@ def update(monkeypatch, tmp_path, before):
 def test_a_row_of_fewer_seeds_has_its_baseline_with_these_beside_it():
     scores = [("A", "x", seed, 50.0 + seed) for seed in range(5)] + [("B", "x", seed, 60.0) for seed in (0, 1)]
     table = report.numbers(record("imm/table1", scores, baselines=["A"]))
-    assert [*table.index] == ["A", "B (2\N{NO-BREAK SPACE}seeds, where A has 50.5)"]  # and not 52, over five draws
+    assert [*table.index] == ["A", "B (2\N{NO-BREAK SPACE}seeds)"]
+    assert table.attrs["caption"].endswith("; with fewer seeds A has 50.5)")  # and not 52, over five draws
+    scores += [("C", "x", seed, 50.0) for seed in range(3)]
+    table = report.numbers(record("imm/table1", scores, baselines=["A"]))
+    assert [*table.index][1:] == [
+        "B (2\N{NO-BREAK SPACE}seeds, where A has 50.5)",
+        "C (3\N{NO-BREAK SPACE}seeds, where A has 51.0)",
+    ]
 
 
 def test_findings_alone_are_written_anew_in_the_readme(results, tmp_path, monkeypatch):

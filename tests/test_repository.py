@@ -35,8 +35,8 @@ def test_commands_and_paths_in_documents_exist(document):
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
     for target in re.findall(r"\bmake ([a-z-]+)", text):
         assert target in targets, f"{document.name}: make {target}"
-    for line in re.findall(r"python -m helpers ([^\n`]+)", text):
-        cli.build_parser().parse_args(re.sub(r'"[^"]*"', "words", line).split("  #")[0].replace("\\\n", " ").split())
+    for line in re.findall(r"python -m helpers ([^\n`]+)", text.replace("\\\n", " ")):
+        cli.build_parser().parse_args(re.sub(r'"[^"]*"', "words", line).split("  #")[0].split())
     for path in re.findall(r"`((?:helpers|notebooks|data|results|tests|benchmarks|docs)/[\w./-]*)`", text):
         produced = path.startswith("results/") or "cache" in path
         assert produced or (ROOT / path).exists(), f"{document.name}: {path}"

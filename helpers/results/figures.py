@@ -326,7 +326,8 @@ def bars(record: Record) -> Figure:
     rows = [row for row in record.rows if row != baseline]
     figure = Picture((0.14 * len(rows) + 0.08) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
-    for index, (row, color) in enumerate(color_rows(record, rows).items()):
+    colors = color_rows(record, rows) if len(rows) > 1 else {rows[0]: COLORS[0]}
+    for index, (row, color) in enumerate(colors.items()):
         shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
         ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):

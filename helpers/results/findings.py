@@ -151,7 +151,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                     names = names.replace(OF_GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict)
-                    ax.plot([0, 0], [place - 0.3, place + 0.3], color=figures.SOFT, linewidth=0.8)
+                    ax.plot([0, 0], [place - 0.2, place + 0.2], color=figures.SOFT, linewidth=0.8)
                     write_above(ax, place, "  ".join(words)) if is_narrow else write_beside(ax, place, words)
                     lines.append((place, verdict.estimate))
                     place += 1
@@ -168,7 +168,9 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
             for end in beyond:
                 ax.plot(end, place, marker="<" if end == least else ">", color=figures.SOFT, clip_on=False)
         ax.tick_params(axis="y", length=0)
-        if not is_narrow:  # or it goes through words
+        if is_narrow:  # or lines go through words
+            ax.spines["left"].set_visible(False)
+        else:
             ax.grid(axis="x", color=figures.GRID)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
@@ -183,7 +185,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
 def write_above(ax: Axes, place: float, words: str, **style: str) -> None:
     """Write words above a line of the figure."""
     beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    ax.annotate(re.sub("^-", "−", words), (0, place), (0, 6), **beside, fontsize=8, **style)
+    ax.annotate(re.sub("^-", "−", words), (0, place), (0, 7), **beside, fontsize=8, **style)
 
 
 def write_beside(ax: Axes, place: float, columns: Sequence[str]) -> None:

@@ -248,26 +248,31 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
     frame = pd.DataFrame(pair(ours, printed, list(dict.fromkeys(number.column for number in record.paper))))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
     few, theirs = figures.name_few_seeds(seeds), {number.row for number in record.paper}
+    fewer: dict[str, str] = {}  # scores of baselines with these seeds, by row
     if not baseline and record.baselines and (record.average or len(record.columns) == 1):
-        few |= {row: compare_on_seeds(record, row, text) for row, text in few.items() if row != record.baselines[0]}
+        fewer = {row: compare_on_seeds(record, row) for row in few if row != record.baselines[0]}
+    texts = {*fewer.values()}
+    if len(texts) > 1:
+        few |= {row: f"{few[row][:-1]}, where {text})" for row, text in fewer.items() if text}
     stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
     names = {row: figures.readable(row) + stands.get(row, "") + few.get(row, "") for row in frame.index}
     frame = frame.rename(index=names)
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
+    over += "".join(f"; with fewer seeds {text}" for text in texts if text and len(texts) == 1)
     unit = figures.name_difference(figures.readable(baseline), sign, record.unit) if baseline else record.unit
     frame.attrs["caption"] = f"{unit} ({'± ' * (not baseline and any(each.over for each in estimates))}{over})"
     return frame
 
 
-def compare_on_seeds(record: Record, row: str, text: str) -> str:
-    """Add to a row's number of seeds its baseline's average with these, as that with all seeds is of other draws."""
+def compare_on_seeds(record: Record, row: str) -> str:
+    """State the average of a row's baseline with the row's seeds, as that with all seeds is of other draws."""
     seeds = {score.seed for score in record.scores if score.row == row}
     same = record.model_copy(update={"scores": [score for score in record.scores if score.seed in seeds]})
     below = record.compared_with.get(row, record.baselines[0])
     average, name = stats.estimate(same, [(1, below, record.columns)]), figures.readable(below).partition(" (")[0]
-    return f"{text[:-1]}, where {name} has {average.mean:.{stats.decimals(record)}f})" if average else text
+    return f"{name} has {average.mean:.{stats.decimals(record)}f}" if average else ""
 
 
 def find_row(printed: str, rows: Sequence[str]) -> str:
