@@ -151,8 +151,11 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                     names = names.replace(OF_GENERATED, "")  # as study's all are
                     words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict)
-                    ax.plot([0, 0], [place - 0.2, place + 0.2], color=figures.SOFT, linewidth=0.8)
-                    write_above(ax, place, "  ".join(words)) if is_narrow else write_beside(ax, place, words)
+                    if is_narrow:
+                        write_above(ax, place, "  ".join(words))
+                        ax.plot([0, 0], [place - 0.2, place + 0.2], color=figures.SOFT, linewidth=0.8)
+                    else:
+                        write_beside(ax, place, words)
                     lines.append((place, verdict.estimate))
                     place += 1
             if is_narrow:
@@ -172,6 +175,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
             ax.spines["left"].set_visible(False)
         else:
             ax.grid(axis="x", color=figures.GRID)
+            ax.axvline(0, color=figures.SOFT, linewidth=0.8)
         ax.set_xlabel("gain in points (95 % interval over seeds)")
         papers = {"the paper": figures.PAPER_COLOR, "the paper, in another setting": figures.SOFT}
         handles = [Line2D([], [], color=color, label=word, **figures.HOLLOW) for word, color in papers.items()]
