@@ -149,17 +149,18 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                         continue
                     names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
                     names = names.replace(OF_GENERATED, "")  # as study's all are
-                    words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
+                    difference, words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict)
                     if is_narrow:
-                        write_above(ax, place, "  ".join(words))
+                        write(ax, f"{difference}  {words}", (0, place), (0, 7))
                         ax.plot([0, 0], [place - 0.2, place + 0.2], color=figures.SOFT, linewidth=0.8)
                     else:
-                        write_beside(ax, place, words)
+                        write(ax, difference, (1, place), (56, 0), ha="right", va="center")
+                        write(ax, words, (1, place), (64, 0), va="center")
                     lines.append((place, verdict.estimate))
                     place += 1
             if is_narrow:
-                write_above(ax, begin - 0.5, f"{paper.method}, {paper.name}", weight="bold")
+                write(ax, f"{paper.method}, {paper.name}", (0, begin - 0.5), (0, 7), weight="bold")
             else:
                 middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += gap / line
@@ -186,17 +187,10 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
     return figure
 
 
-def write_above(ax: Axes, place: float, words: str, **style: str) -> None:
-    """Write words above a line of the figure."""
-    beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-    ax.annotate(re.sub("^-", "−", words), (0, place), (0, 7), **beside, fontsize=8, **style)
-
-
-def write_beside(ax: Axes, place: float, columns: Sequence[str]) -> None:
-    """Write words in columns at the side of a line of the figure."""
-    for words, points, side in zip(columns, (56, 64), ("right", "left"), strict=True):
-        beside = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
-        ax.annotate(re.sub("^-", "−", words), (1, place), (points, 0), **beside, ha=side, va="center", fontsize=8)
+def write(ax: Axes, words: str, place: tuple[float, float], points: tuple[float, float], **style: str) -> None:
+    """Write words some points away from a line's left (0) or right end (1)."""
+    where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+    ax.annotate(re.sub("^-", "−", words), place, points, **where, fontsize=8, **style)
 
 
 def draw_line(ax: Axes, place: float, verdict: Verdict) -> list[float]:
