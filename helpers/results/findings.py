@@ -152,15 +152,15 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                     difference, words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
                     ends += draw_line(ax, place, verdict)
                     if is_narrow:
-                        write(ax, f"{difference}  {words}", (0, place), (0, 7))
+                        write_words(ax, f"{difference}  {words}", (0, place), (0, 7))
                         ax.plot([0, 0], [place - 0.2, place + 0.2], color=figures.SOFT, linewidth=0.8)
                     else:
-                        write(ax, difference, (1, place), (56, 0), ha="right", va="center")
-                        write(ax, words, (1, place), (64, 0), va="center")
+                        write_words(ax, difference, (1, place), (56, 0), ha="right", va="center")
+                        write_words(ax, words, (1, place), (64, 0), va="center")
                     lines.append((place, verdict.estimate))
                     place += 1
             if is_narrow:
-                write(ax, f"{paper.method}, {paper.name}", (0, begin - 0.5), (0, 7), weight="bold")
+                write_words(ax, f"{paper.method}, {paper.name}", (0, begin - 0.5), (0, 7), weight="bold")
             else:
                 middles[f"{paper.method}\n{paper.name}"] = (begin + place - 1) / 2
             place += gap / line
@@ -187,7 +187,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
     return figure
 
 
-def write(ax: Axes, words: str, place: tuple[float, float], points: tuple[float, float], **style: str) -> None:
+def write_words(ax: Axes, words: str, place: tuple[float, float], points: tuple[float, float], **style: str) -> None:
     """Write words some points away from a line's left (0) or right end (1)."""
     where = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate(re.sub("^-", "−", words), place, points, **where, fontsize=8, **style)
