@@ -224,9 +224,7 @@ def test_the_rows_of_table_5():
     whole = count_steps(preset, ["encyclopedia"], members[0].optim)
     staged, longer = students[algorithm.STAGED], students[algorithm.STAGED_WHOLE]
     assert (
-        staged.start.key == longer.start.key
-        and terms_of(staged.start) == {"ATT": 0.1}
-        and staged.start.data.selected_by == ()
+        staged.start is longer.start and terms_of(staged.start) == {"ATT": 0.1} and staged.start.data.selected_by == ()
     )
     assert [steps_of(one) for one in (staged.start, staged, longer)] == [whole // 2, whole - whole // 2, whole]
     assert {steps_of(one) for one in (*members, *students.values())} == {whole, whole - whole // 2}

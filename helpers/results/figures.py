@@ -166,9 +166,12 @@ def color_methods(methods: Iterable[str]) -> dict[str, Any]:
 
 
 def color_rows(record: Record, methods: Iterable[str]) -> dict[str, Any]:
-    """Return a colour per method of a record, grey where its rows are outdated."""
+    """Return a colour per method of a record, that of our differences for one alone, grey where rows are outdated."""
     outdated = {score.method for score in record.scores if score.row in record.outdated_rows}
-    return {method: SOFT if method in outdated else color for method, color in color_methods(methods).items()}
+    colors = color_methods(methods)
+    if len(colors) == 1:
+        colors = dict.fromkeys(colors, COLORS[0])
+    return {method: SOFT if method in outdated else color for method, color in colors.items()}
 
 
 def intervals(estimates: Sequence[Estimate]) -> str:
@@ -326,8 +329,7 @@ def bars(record: Record) -> Figure:
     rows = [row for row in record.rows if row != baseline]
     figure = Picture((0.14 * len(rows) + 0.08) * len(record.columns) + 1.0)
     ax, estimates, printed = figure.subplots(), [], {(p.row, p.column): p.value for p in record.paper}
-    colors = color_rows(record, rows) if len(rows) > 1 else {rows[0]: COLORS[0]}
-    for index, (row, color) in enumerate(colors.items()):
+    for index, (row, color) in enumerate(color_rows(record, rows).items()):
         shift = (index - (len(rows) - 1) / 2) * 0.8 / len(rows)
         ax.plot([], [], "o", color=color, label=readable(row))
         for place, column in enumerate(record.columns):

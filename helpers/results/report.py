@@ -192,7 +192,7 @@ def tabulate_claims(judged: Sequence[Judged]) -> list[dict[str, Any]]:
             values = [each.mean] if each.over else each.values
             row["places"] = [place(value) for value in values if abs(value) <= limit]
             row["beyond"] = sorted({np.sign(value) for value in values if abs(value) > limit})
-            is_beyond = of_paper is not None and abs(of_paper) > limit
+            is_beyond = abs(of_paper or 0.0) > limit
             row["printed"] = None if of_paper is None or is_beyond else place(of_paper)
             row["printed_beyond"] = np.sign(of_paper) if is_beyond else 0
             row["of_other"] = bool(verdict.claim.printed_for)
@@ -251,8 +251,8 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
     fewer: dict[str, str] = {}  # scores of baselines with these seeds, by row
     if not baseline and record.baselines and (record.average or len(record.columns) == 1):
         fewer = {row: compare_on_seeds(record, row) for row in few if row != record.baselines[0]}
-    texts = {*fewer.values()}
-    if len(texts) > 1:
+    same = next(iter(fewer.values()), "") if len({*fewer.values()}) == 1 else ""
+    if not same:
         few |= {row: f"{few[row][:-1]}, where {text})" for row, text in fewer.items() if text}
     stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
     names = {row: figures.readable(row) + stands.get(row, "") + few.get(row, "") for row in frame.index}
@@ -260,7 +260,7 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
-    over += "".join(f"; with fewer seeds {text}" for text in texts if text and len(texts) == 1)
+    over += f"; with fewer seeds {same}" * bool(same)
     unit = figures.name_difference(figures.readable(baseline), sign, record.unit) if baseline else record.unit
     frame.attrs["caption"] = f"{unit} ({'± ' * (not baseline and any(each.over for each in estimates))}{over})"
     return frame

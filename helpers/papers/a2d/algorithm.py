@@ -102,20 +102,22 @@ def student_trainings(preset: Preset, kind: Kind, seed: int, rows: Iterable[str]
     )
     outputs = ensemble_outputs(preset, f"{kind}, outputs of the members, seed {seed}", members)  # steps 2 and 3
     train = partial(mixed_reader_training, preset, kind, seed, teacher=EnsembleTargets((outputs,)))  # step 4
-    students = {}
-    for row, term in ABLATIONS.items():
-        if row in rows:
-            label = f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}"
-            begun = begin_with_attention(train, preset, kind, row) if row in (STAGED, STAGED_WHOLE) else {}
-            students[row] = train(label, weigh_terms(preset, term), **begun)
-    return students
+    labels = {row: f"{kind} + A2D" if row == "A2D" else f"{kind}, {row}" for row in ABLATIONS}
+    staged = begin_with_attention(train, kind, members[0].data.names, preset.a2d.attention_weight)
+    return {
+        row: train(labels[row], weigh_terms(preset, term), **staged.get(row, {}))
+        for row, term in ABLATIONS.items()
+        if row in rows
+    }
 
 
-def begin_with_attention(train: Callable[..., Training], preset: Preset, kind: Kind, row: str) -> dict:
-    """Return the fields of a student without joint training, which starts from one that matched the attention alone."""
-    names, attention = tuple(sorted(preset.data.domains)), {"ATT": preset.a2d.attention_weight or 1.0}
-    first = train(f"{kind}, {STAGED}, first stage", attention, data=Questions(names, stages=2))
-    return {"start": first, "data": Questions(names, names, after=first.data, again=row == STAGED_WHOLE)}
+def begin_with_attention(train: Callable[..., Training], kind: Kind, names: Sequence[str], weight: float) -> dict:
+    """Return by row the fields of students without joint training: they start from one that matched attention alone."""
+    first = train(f"{kind}, {STAGED}, first stage", {"ATT": weight or 1.0}, data=Questions(names, stages=2))
+    return {
+        STAGED: {"start": first, "data": Questions(names, names, after=first.data)},
+        STAGED_WHOLE: {"start": first, "data": Questions(names, names, after=first.data, again=True)},
+    }
 
 
 def name_student(kind: Kind, row: str = "A2D") -> str:

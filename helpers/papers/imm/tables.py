@@ -84,8 +84,10 @@ def f1_table(models: Models, **parts) -> Plan:
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
     compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
-    rounds, other = models.preset.imm.max_rounds, {"Single": ", which reads one domain"}
-    claims = [state_imm_better(row, rounds, other.get(row, ""), **parts) for row in compared]
+    rounds = models.preset.imm.max_rounds
+    claims = [
+        state_imm_better(row, rounds, ", which reads one domain" * (row == "Single"), **parts) for row in compared
+    ]
     return {
         **(yield from shared.answer_table(models)),
         "baselines": list(dict.fromkeys(["IMM", *keys][:2])),  # whose gains the figure shows, and the first
