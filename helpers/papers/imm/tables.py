@@ -83,11 +83,9 @@ def f1_table(models: Models, **parts) -> Plan:
     keys = {}
     for row, _, _, (model,) in models:
         keys.setdefault(row, []).append(model.key)
-    compared = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
+    rows = [row for row in keys if row in (*TABLE1_ROWS, *VARIANTS) and keys[row] != keys["IMM"]]
     rounds = models.preset.imm.max_rounds
-    claims = [
-        state_imm_better(row, rounds, ", which reads one domain" * (row == "Single"), **parts) for row in compared
-    ]
+    claims = [state_imm_better(row, rounds, ", which reads one domain" * (row == "Single"), **parts) for row in rows]
     return {
         **(yield from shared.answer_table(models)),
         "baselines": list(dict.fromkeys(["IMM", *keys][:2])),  # whose gains the figure shows, and the first
