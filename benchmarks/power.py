@@ -13,9 +13,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from helpers import records
-from helpers.results.stats import ALPHA, VERDICT_SEEDS, judge
-
-POWER = 0.8
+from helpers.results.stats import ALPHA, POWER, VERDICT_SEEDS, judge
 
 
 def smallest_difference(deviation: float, seeds: int) -> float:

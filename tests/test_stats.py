@@ -134,6 +134,19 @@ def test_a_claim_about_two_differences():
     assert result.outcome == SUPPORTED and result.estimate.values == (1,) * 5
 
 
+def test_the_seeds_that_the_papers_difference_needs_are_counted_where_ours_are_fewer():
+    # Gaps of 2, 0, 1, 4 and -2 have a standard deviation of 5^0.5. Quantiles: 1.960 + 0.842 = 2.802, squared 7.849.
+    gaps = rows(A=[2, 0, 1, 4, -2], B=[0] * 5)
+
+    def needed(printed, **parts):
+        return stats.count_needed(verdict(gaps, **PAIR, printed=printed, **parts))
+
+    assert needed(1.0) == 40 and needed(0.5) == 157  # 39.2 and 157.0
+    assert needed(2.9) == 0  # 4.7, and we have 5
+    assert needed(None) == needed(-1.0) == needed(1.0, printed_for="on Dev") == 0
+    assert stats.count_needed(verdict(rows(A=[2, 0], B=[0, 0]), **PAIR, printed=1.0)) == 0  # too few for a spread
+
+
 SHARE = {"above": "student", "below": "one", "than": ["E", "one"], "share": True}
 
 

@@ -45,6 +45,10 @@ ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant, also in unfit settings. [More](results/README.md#what-to-use)."
 )
 OF_GAINS = "A gain without a verdict is supported. EM: exact match, without a verdict. Steps: times the replaced one's."
+OF_NEEDS = (
+    f"*Seeds needed*: so many would find the paper's number in {100 * stats.POWER:.0f} % of repetitions, by the spread "
+    "of ours, where these are fewer."
+)
 NOT_JUDGED = (stats.UNTESTED, stats.OUTDATED)
 SUCCESSES = (stats.SUPPORTED, stats.SUPPORTED_SMALLER)
 NOT_SUPPORTED = "not supported"
@@ -520,7 +524,7 @@ def describe_results(findings: Findings, papers: Sequence[Any], advice: pd.DataF
     lines = ["# Results", "", "`python -m helpers figures` writes this page from the records beside it."]
     lines += [f"Full reports, to open in a browser from a clone: {links}."]
     lines += ["", "[Verdicts](../docs/statistics.md) on claims with a number in the paper, in `study`:", ""]
-    lines += [tabulate_counts(findings, papers), "", report.OF_INTERVALS]
+    lines += [tabulate_counts(findings, papers), "", f"{report.OF_INTERVALS} {OF_NEEDS}"]
     if len(advice):
         has_cost = advice[COST] != ""
         lines += ["", "## What to use", "", to_markdown(advice[has_cost]), "", OF_GAINS]
@@ -625,6 +629,8 @@ def tabulate_verdicts(pairs: Pairs, paper: Any) -> str:
         place = record.artefact, with_printed_reader(verdict.claim) if is_beside else text
         row = rows.setdefault(place, {"claim": f"{report.table_of(record)}: {text}"} | of_paper)
         row[record.preset] = ": ".join(brief(record, verdict))
+        if verdict.outcome == stats.UNDECIDED and (number := stats.count_needed(verdict)):
+            row[record.preset] += f" (about {number:,} seeds needed)"
         exact = estimate_exact_match(record, verdict.claim) if verdict.claim.control else None
         if misleads(verdict, exact):
             row[record.preset] += f" (EM {state_half(exact)})"

@@ -21,7 +21,7 @@ UNTESTED, OUTDATED = "not tested", "outdated"
 AVERAGE = "AVE."
 VERDICT_SEEDS = 5  # fewer seeds decide nothing
 INTERVAL_SEEDS = 3  # fewer seeds have no interval
-ALPHA = 0.05  # of a wrong verdict
+ALPHA, POWER = 0.05, 0.8  # of a wrong verdict; of finding the paper's difference
 SAMPLES = 2000  # of passages, for an interval
 ROUNDING = 1e-5  # of a difference of means of stored scores, which have six decimals
 Term = tuple[float, str, Sequence[str]]  # weight, row, and the columns that the row is averaged over
@@ -126,6 +126,20 @@ def estimate_share(parts: np.ndarray, wholes: np.ndarray) -> Estimate:
             half = np.sqrt(middle**2 - (part**2 - of_part) / scale)
             low, high, over = 100 * (middle - half), 100 * (middle + half), f"{number} seeds"
     return Estimate(tuple(values.tolist()), float(share), float(low), float(high), over)
+
+
+def count_needed(verdict: Verdict) -> int:
+    """Count the seeds with which a paired t test finds the paper's difference with a probability of `POWER`.
+
+    The spread is that of our seeds, and the t distribution is taken as normal. 0 where the paper prints no difference
+    to compare with, or where our seeds suffice.
+    """
+    values, printed = verdict.estimate.values, verdict.printed or 0.0
+    if printed <= 0 or verdict.claim.share or verdict.claim.printed_for or len(values) < INTERVAL_SEEDS:
+        return 0
+    quantiles = stats.norm.ppf(1 - ALPHA / 2) + stats.norm.ppf(POWER)
+    number = int(np.ceil((quantiles * np.std(values, ddof=1) / printed) ** 2))
+    return number if number > len(values) else 0
 
 
 def passage_interval(differences: Sequence[np.ndarray], passages: Sequence[Sequence]) -> tuple[float, float]:

@@ -146,7 +146,7 @@ def figure3(preset: Preset) -> Plan:
     return {
         "scores": scores,
         "claims": state_rounds(most, shown),
-        "payload": {"x": "largest number of rounds K"},
+        "payload": {"x": "largest number of rounds K", "above": "Single"},
         "notes": [*make_notes(models, most), note],
         "training_seconds": models.seconds,
     }
