@@ -80,9 +80,9 @@ def imm_and_first(record: Record) -> dict[str, Any]:
     return {"baselines": ["IMM", record.rows[0]]}
 
 
-def name_shares(record: Record) -> dict[str, Any]:
+def draw_gains(record: Record) -> dict[str, Any]:
     sizes = (record.setting("data", name) for name in ("train_size", "train_share"))
-    return {"payload": record.payload | {"x": your_domains.name_shares(*sizes)}}
+    return {"payload": record.payload | your_domains.draw_gains(*sizes)}
 
 
 FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
@@ -95,7 +95,8 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/steps": lambda record: differences(record, a2d.TIMES_THE_STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
     "imm/figure3": lambda record: {"payload": record.payload | {"above": "Single"}},
-    "imm/learning_curve": name_shares,
+    "imm/learning_curve": draw_gains,
+    "imm/cost": lambda record: {"baselines": ["Single"]},
     "imm/table1": imm_and_first,
     "imm/table1_equal": imm_and_first,
     "imm/table1_general": imm_and_first,

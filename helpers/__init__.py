@@ -3,7 +3,8 @@
 Public names, which dir(helpers) lists; others may change. Classes have help of their own: help(helpers.Training).
 
 - load_reader loads a trained reader from a folder, from the Hub or by its training's name. run executes notebooks.
-- metrics scores answers from 0 to 1. UserError is raised where files, presets or models cannot be used.
+- metrics.f1 and metrics.exact_match score an answer from 0 to 1, metrics.score many in percent. UserError is raised
+  where files, presets or models cannot be used.
 - fit trains a model by a loss with TrainingSettings. Training makes model, batches and loss from a preset
   (load_preset), single_readers such Trainings for IMM's Single. A Teacher adds to their batches.
 
@@ -15,7 +16,9 @@ Public names, which dir(helpers) lists; others may change. Classes have help of 
 (0.6666666666666666, True)
 
 Losses have a value per example. Those on spans take start and end, here of a window of 3 tokens. What a paper adds up
-of them is in its module of losses, such as helpers.papers.a2d.losses.
+of them is in its module of losses, such as helpers.papers.a2d.losses. The three cross-entropies differ in what they
+take of the teacher: soft_cross_entropy its probabilities at a temperature, class_cross_entropy its logits and a
+temperature, soft_target_cross_entropy its probabilities, with no temperature.
 
 >>> import torch
 >>> student = torch.tensor([[0.0, 2.0, 0.0]]), torch.tensor([[0.0, 2.0, 0.0]])

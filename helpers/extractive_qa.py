@@ -192,6 +192,11 @@ class Prediction(NamedTuple):
     best_text: str
     n_best: list[Candidate]
 
+    def __repr__(self) -> str:
+        return (
+            f"Prediction(text={self.text!r}, span={self.span}, probability={self.probability:.3f}, id={self.id!r}, …)"
+        )
+
     @property
     def confidence(self) -> float:
         """The probability of the text, which may stand in several places."""
@@ -332,17 +337,6 @@ class LabelCheck(Task):
 def labels_of(preset: Preset, domains: Iterable[str]) -> list[LabelCheck]:
     """Return the `LabelCheck` of each domain."""
     return [LabelCheck(preset=preset, label=f"labels of {name}", domain=name) for name in domains]
-
-
-def label_notes(preset: Preset) -> list[str]:
-    """Do the label checks of all domains and state their results, test exact match first."""
-    tasks = labels_of(preset, preset.data.domains)
-    for task in tasks:
-        task.do()
-    results = {task.domain: task.result() for task in tasks}
-    allowed = ", ".join(f"{domain} {result['em']['test']:.1f}" for domain, result in results.items())
-    notes = chain.from_iterable(result["notes"] for result in results.values())
-    return [f"highest possible exact match on test questions: {allowed}", *notes]
 
 
 # --- trainings and outputs --------------------------------------------------------------------------------------------

@@ -3,8 +3,6 @@
 Functions of one answer give 0..1. ``Scores`` and all averages are in percent.
 """
 
-from __future__ import annotations
-
 import re
 import string
 import unicodedata
@@ -17,6 +15,7 @@ import numpy as np
 from helpers.data.examples import DataError, Example
 
 Normalizer = Callable[[str], str]
+PUBLIC = ("Scores", "adversarial_scores", "best_threshold", "choose_normalizer", "exact_match", "f1", "score")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
@@ -72,10 +71,10 @@ def f1(
 ) -> float:
     """Return the overlap of normalised words (0..1) with the answer that fits best.
 
-    Without answers only a prediction that is empty once normalised is right. ``no_answer`` chooses the rules of
-    SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do not count beside others, and with
-    none left an empty prediction scores 1. By 1.1 such an answer is an exact match to itself with an F1 of 0.
-    ``normalize`` is `choose_normalizer`'s for the passage.
+    Without answers, for an unanswerable question, only a prediction that is empty once normalised is right.
+    ``no_answer`` chooses the rules of SQuAD 2.0 over those of 1.1 and MRQA: answers that normalise to nothing ("A+") do
+    not count beside others, and with none left an empty prediction scores 1. By 1.1 such an answer is an exact match to
+    itself with an F1 of 0. ``normalize`` is `choose_normalizer`'s for the passage.
     """
     predicted = normalize(prediction).split()
     best = 0.0
@@ -144,8 +143,7 @@ def best_threshold(examples: Sequence[Example], predictions: Sequence) -> float:
 
 
 def answers_above(predictions: Sequence, limit: float | Sequence[float]) -> list[str]:
-    """Return the answers to questions: "" where "no answer" scores above the best span by more than ``limit``, for all
-    questions or one value per question."""
+    """Return answers: "" where the null difference is above ``limit``, which is one number or one per question."""
     pairs = zip(predictions, np.broadcast_to(limit, len(predictions)), strict=True)
     return ["" if one.null_difference > highest else one.best_text for one, highest in pairs]
 
@@ -154,3 +152,7 @@ def check_number(examples: Sequence, predictions: Sequence) -> None:
     """Raise DataError unless there is a prediction for each example, and some."""
     if len(examples) != len(predictions) or not len(examples):
         raise DataError(f"{len(predictions)} predictions for {len(examples)} examples; need one for each, and some")
+
+
+def __dir__() -> list[str]:
+    return [*PUBLIC]

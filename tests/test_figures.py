@@ -125,7 +125,7 @@ def test_rows_name_another_baseline_and_fewer_seeds():
         "BERT + A2D, above BERT",
     ]
     assert [round(x, 6) for x, _ in marks(ax, "o")] == [2, 4, 1]
-    assert figure.get_supxlabel() == "F1 above RMR, or the reader named (95 % interval over 3 or 5 seeds)"
+    assert figure.get_supxlabel() == "F1 above RMR, or the model named (95 % interval over 3 or 5 seeds)"
 
 
 def test_curves_may_be_differences_from_the_scores_at_an_x():
@@ -175,6 +175,27 @@ def test_outdated_rows_are_grey_and_the_axis_says_so():
     picture = figures.draw_record(ours)
     drawn = [line.get_color() for line in picture.axes[0].lines if line.get_marker() == "o"]
     assert drawn == [figures.SOFT, figures.COLORS[0]] and "; grey: outdated)" in picture.get_supxlabel()
+
+
+def test_rows_of_judged_controls_keep_their_colour_in_a_record_that_tests_nothing_else():
+    scores = [(row, "x", seed, 5.0 + seed * place) for place, row in enumerate("ABC") for seed in range(5)]
+    claims = [{"text": "", "above": "A", "below": "B"}, {"text": "", "above": "A", "below": "C", "control": True}]
+    parts = {
+        "claims": claims,
+        "untested": "why",
+        "paper": [{"method": row, "column": "x", "value": 1.0} for row in "AB"],
+    }
+    picture = figures.draw_record(record("imm/table1", scores, baselines=["A"], **parts))
+    drawn = [line.get_color() for line in picture.axes[0].lines if line.get_marker() == "o"]
+    assert drawn == [figures.SOFT, figures.COLORS[0]]
+    assert texts(picture.legends[0].get_texts()) == ["ours", "ours, not tested", "the paper"]
+
+
+def test_a_scatter_shows_gains_over_its_baseline():
+    values = {"F1": {"A": (50.0, 54.0), "B": (51.0, 57.0)}, "steps": {"A": (10.0, 10.0), "B": (30.0, 30.0)}}
+    scores = [(m, "x", s, v, None, k) for k, of in values.items() for m, both in of.items() for s, v in enumerate(both)]
+    (ax,) = figures.draw_record(record("imm/cost", scores, kind="scatter", baselines=["A"])).axes
+    assert marks(ax, "o") == [(10, 0), (30, 2)]  # gains of 1 and 3
 
 
 def test_more_curves_than_can_be_told_apart_have_a_panel_per_x():

@@ -1,4 +1,4 @@
-"""The guide's own code: another method in notebook 18, another paper, and one loss in a loop of one's own."""
+"""The documents' own code: another method in notebook 18, another paper, and one loss in a loop of one's own."""
 
 import importlib
 import re
@@ -14,11 +14,12 @@ from helpers.papers.your_domains import comparison
 from helpers.presets.load import load_preset
 from helpers.results import report, stats
 
-GUIDE = (paths.ROOT / "docs/guide.md").read_text(encoding="utf-8")
+PAGES = (paths.ROOT / "docs/guide.md", paths.ROOT / "CONTRIBUTING.md")
+GUIDE = "".join(f"{page.read_text(encoding='utf-8')}\n## " for page in PAGES)  # each section ends at a heading
 
 
 def blocks(heading: str) -> list[str]:
-    """Return the code of a section of the guide."""
+    """Return the code of a section."""
     (section,) = re.findall(rf"^## {heading}\n(.+?)^## ", GUIDE, re.MULTILINE | re.DOTALL)
     return re.findall(r"```python\n(.+?)```", section, re.DOTALL)
 

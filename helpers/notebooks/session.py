@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from glob import escape
 from importlib.metadata import version
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from helpers import engine, papers, paths, records
 from helpers.data.folders import find_copy, find_local, find_source, find_unlabelled, list_read, with_every_domain
 from helpers.data.load import fingerprint_examples, state_overlaps
 from helpers.errors import UserError
-from helpers.extractive_qa import label_notes
+from helpers.extractive_qa import labels_of
 from helpers.files import file_fingerprint, fingerprint
 from helpers.models.encoders import encoder_fingerprint
 from helpers.papers.export import check_export
@@ -357,7 +358,7 @@ class Session:
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}
             facts["passages"] = {text: [*interval] for text, interval in intervals.items() if interval}
         drawn = preset.for_seed(min(seeds))
-        more = label_notes(drawn) if parts.get("unit", card.unit) == "F1" and "data" in paper.examples else []
+        more = check_labels(drawn) if parts.get("unit", card.unit) == "F1" and "data" in paper.examples else []
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.has_source else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
@@ -374,6 +375,17 @@ class Session:
             record = add_seeds(records.read(stored), record, elsewhere)
         records.write(record)
         return record
+
+
+def check_labels(preset: Preset) -> list[str]:
+    """Do the label checks of all domains and state their results, test exact match first."""
+    tasks = labels_of(preset, preset.data.domains)
+    for task in tasks:
+        task.do()
+    results = {task.domain: task.result() for task in tasks}
+    allowed = ", ".join(f"{domain} {result['em']['test']:.1f}" for domain, result in results.items())
+    notes = chain.from_iterable(result["notes"] for result in results.values())
+    return [f"highest possible exact match on test questions: {allowed}", *notes]
 
 
 def add_seeds(record: records.Record, later: records.Record, elsewhere: Collection[str]) -> records.Record:

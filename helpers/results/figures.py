@@ -220,7 +220,8 @@ def gains(record: Record) -> Picture:
     others are compared with is not drawn.
 
     Columns of a "score" are of different metrics, and have scales of their own. So have columns that are far apart.
-    What the paper prints of something else, as after more rounds, is grey, and so is a record that tests nothing.
+    What the paper prints of something else, as after more rounds, is grey. So are, in a record that tests nothing
+    else, rows without a control.
     """
     first, groups = record.baselines[0], {column: [column] for column in record.columns}
     sign = find_sign(record)
@@ -246,7 +247,9 @@ def gains(record: Record) -> Picture:
     down, is_shared = -(-len(groups) // PANELS), record.unit != "score" and are_near(of_columns)
     settings = {claim.printed_for for claim in record.claims if not claim.control}
     note, color = (f", {settings.pop()}", SOFT) if len(settings) == 1 and all(settings) else ("", PAPER_COLOR)
-    ours = SOFT if record.untested else COLORS[0]
+    controls = {frozenset((claim.above, claim.below)) for claim in record.claims if claim.control}
+    untested = {row for row, of in below.items() if record.untested and {row, of} not in controls}
+    grey = untested | {row for row, of in below.items() if {row, of} & {*record.outdated_rows}}
     height = (0.14 * max((label.count("\n") for label in labels), default=0) + 0.21) * len(labels) + 0.35
     figure = Picture(down * (height + 0.18 * (down > 1)) + 0.75)
     panels = figure.subplots(down, -(-len(groups) // down), sharex=is_shared, sharey=True, squeeze=False).ravel()
@@ -254,7 +257,7 @@ def gains(record: Record) -> Picture:
         ax.axvline(0, color=SOFT, linewidth=0.8)
         for place, row in enumerate(below):
             if (title, row) in estimates:
-                dot(ax, place, estimates[title, row], SOFT if {row, below[row]} & {*record.outdated_rows} else ours)
+                dot(ax, place, estimates[title, row], SOFT if row in grey else COLORS[0])
             if (title, row) in printed:
                 ax.plot(printed[title, row], place, color=color, **HOLLOW)
         for place, (before, after) in enumerate(pairwise(below.values())):
@@ -272,13 +275,15 @@ def gains(record: Record) -> Picture:
     scale = scale_up(panels[0], "x", [each.mean for each in estimates.values()]) if len(groups) == 1 else ""
     over = "average " * (len(record.columns) > 1 and record.average)
     unit = f"{over}{DIFFERENCES.get(record.unit, record.unit)}"
-    baseline = f"{readable(first)}{', or the reader named' * bool(record.compared_with)}"
+    baseline = f"{readable(first)}{', or the model named' * bool(record.compared_with)}"
     order = name_difference(baseline, sign, unit)
     figure.supxlabel(f"{order} ({intervals([*estimates.values()])}{scale}{name_outdated(record)})", fontsize=9)
     if printed:
-        handles = [Line2D([], [], color=ours, marker="o"), Line2D([], [], color=color, **HOLLOW)]
-        names = [f"ours{', not tested' * bool(record.untested)}", f"the paper{note}"]
-        figure.legend(handles, names, loc="outside upper right", ncols=2)
+        marks = {"ours": {"color": COLORS[0], "marker": "o"}} if untested != {*below} else {}
+        marks |= {"ours, not tested": {"color": SOFT, "marker": "o"}} if untested else {}
+        marks[f"the paper{note}"] = {"color": color, **HOLLOW}
+        handles = [Line2D([], [], label=name, **mark) for name, mark in marks.items()]
+        figure.legend(handles=handles, loc="outside upper right", ncols=len(handles))
     return figure
 
 
@@ -518,12 +523,13 @@ def find_zero(record: Record) -> str:
 
 
 def scatter(record: Record) -> Picture:
-    """Draw a point per row: its mean in the first metric, with its interval, against its mean in the second."""
+    """Draw a point per row: its mean in the first metric, above the baseline if any, against its mean in the second."""
     (up, along), figure, estimates = record.by_metric(), Picture(2.7), []
+    subtracted = [(-1.0, baseline, record.columns) for baseline in record.baselines]
     ax = figure.subplots()
     places = {row: stats.estimate(along, [(1, row, record.columns)]).mean for row in up.rows}
     for row, color in color_rows(up, up.rows).items():
-        x, y = places[row], stats.estimate(up, [(1, row, record.columns)])
+        x, y = places[row], stats.estimate(up, [(1, row, record.columns), *subtracted])
         ax.errorbar(x, y.mean, yerr=y.high - y.mean, color=color, fmt="o")
         # A name stands at the left where the interval of another row is near at the right.
         near = any(0 < other - x < max(places.values()) / 12 for other in places.values())
@@ -534,7 +540,8 @@ def scatter(record: Record) -> Picture:
     ax.margins(x=0.15)
     ax.set_xlim(left=-0.02 * max(places.values()))
     ax.grid(axis="y", color=GRID)
-    figure.name_heights(f"{up.unit} ({intervals(estimates)}{name_outdated(record)})")
+    base = "".join(f" above {readable(baseline)}" for baseline in record.baselines)
+    figure.name_heights(f"{up.unit}{base} ({intervals(estimates)}{name_outdated(record)})")
     return figure
 
 

@@ -32,17 +32,14 @@ OF_VERDICTS = (
     "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. "
     "*Not supported*: significantly below the paper's gain, not above zero."
 )
-OF_UNTESTED = (
-    f"*{stats.UNTESTED.capitalize()}*: unfit setting, [sometimes judged by results]"
-    "(docs/statistics.md#what-was-decided-after-results-had-been-seen)."
-)
+OF_UNTESTED = f"*{stats.UNTESTED.capitalize()}*: [unfit setting](docs/regimes.md)."
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Hints from the miniature world. For several domains, of single readers, by F1 one distilled from an ensemble, by "
-    "exact match, with equal steps, one per domain."
+    "Hints from the miniature world, where domains disagree on what answers include. The best single reader of several "
+    "domains by F1 is distilled from an ensemble; by exact match, with equal steps, one per domain."
 )
 ADVICE_WORDS = (
-    "Steps: times the baseline's. **Bold**: significant, also in unfit settings. [More](results/README.md#what-to-use)."
+    "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
 )
 OF_GAINS = "A gain without a verdict is supported. EM: exact match, without a verdict. Steps: times the replaced one's."
 OF_NEEDS = (
@@ -275,7 +272,7 @@ def state_conclusion(headlines: Headlines) -> str:
             place = f" with {place_apart(*pairs[0], pairs, pairs)}" * (len({*outcomes}) > 1)
             lists.setdefault(outcomes[0], []).append(f"{paper.method}{place}")
     counts = [f"**{word}**: {', '.join(lists[word])}" for word in SHORT_OUTCOMES if word in lists]
-    text = f"In the {MINIATURE} alone, {'; '.join(counts)}."
+    text = f"In the {MINIATURE}, {'; '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text

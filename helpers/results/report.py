@@ -248,19 +248,18 @@ def numbers(record: Record, baseline: str = "", sign: int = 1) -> pd.DataFrame:
     frame = pd.DataFrame(pair(ours, printed, list(dict.fromkeys(number.column for number in record.paper))))
     frame = frame.reindex(list(dict.fromkeys([*rows, *frame.index])))
     few, theirs = figures.name_few_seeds(seeds), {number.row for number in record.paper}
-    fewer: dict[str, str] = {}  # scores of baselines with these seeds, by row
+    fewer: dict[int, dict[str, None]] = {}  # what baselines have with these seeds, by their number
     if not baseline and record.baselines and (record.average or len(record.columns) == 1):
-        fewer = {row: compare_on_seeds(record, row) for row in few if row != record.baselines[0]}
-    same = next(iter(fewer.values()), "") if len({*fewer.values()}) == 1 else ""
-    if not same:
-        few |= {row: f"{few[row][:-1]}, where {text})" for row, text in fewer.items() if text}
+        for row in few:
+            if row != record.baselines[0] and (text := compare_on_seeds(record, row)):
+                fewer.setdefault(seeds[row], {})[text] = None
     stands = {row: f" ({name})" for row, name in STANDS_FOR.items() if name in theirs}
     names = {row: figures.readable(row) + stands.get(row, "") + few.get(row, "") for row in frame.index}
     frame = frame.rename(index=names)
     if not printed:
         frame = frame.droplevel(1, axis=1)
     over = figures.intervals(estimates).replace("every seed", "means")
-    over += f"; with fewer seeds {same}" * bool(same)
+    over += "".join(f"; with {number} seeds {', '.join(of_number)}" for number, of_number in sorted(fewer.items()))
     unit = figures.name_difference(figures.readable(baseline), sign, record.unit) if baseline else record.unit
     frame.attrs["caption"] = f"{unit} ({'± ' * (not baseline and any(each.over for each in estimates))}{over})"
     return frame
@@ -616,6 +615,17 @@ def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[d
     return rows
 
 
+def state_main_verdicts(rows: Iterable[dict[str, Any]]) -> str:
+    """State the verdict on each paper's first main claim, of `tabulate_main_claims`; "" where all have the same."""
+    verdicts: dict[str, str] = {}
+    for row in rows:
+        if row["table"]:
+            verdicts.setdefault(row["card"].method, row["verdict"].lower())
+    methods = {word: [name for name in verdicts if verdicts[name] == word] for word in dict.fromkeys(verdicts.values())}
+    parts = [f"{', '.join(names)} {word}" for word, names in methods.items()]
+    return f"Main claims: {'; '.join(parts)}." if len(parts) > 1 else ""
+
+
 def table_of(record: Record) -> str:
     """Return the number of a record's table or figure."""
     return record.label.split(", ")[-1]
@@ -742,7 +752,7 @@ TEMPLATE = jinja2.Template(
         for function in (
             *(anchor, contents, copies, embed_figure, main_verdicts, split_controls, state_content),
             *(state_earlier_settings, tabulate_main_claims, table_of, tables, tabulate_claims),
-            *(count_outcomes, count_verdicts, sum_up, tally),
+            *(count_outcomes, count_verdicts, state_main_verdicts, sum_up, tally),
         )
     }
 )

@@ -17,8 +17,9 @@ PAPER = Paper(
     claim="A reader distilled from an ensemble beats one trained alone",
     limits=("BERT + A2D",),
     caveat="One teacher gives most of it. On misleading passages ensembles stay better.",
-    remark="In the miniature world the temperature is 8, chosen for RMR by validation scores on other draws (elsewhere "
-    "the paper's 2). Tables 1 and 2 average three students per seed, others have one, so verdicts may differ",
+    remark="In the miniature world the temperature is 8, chosen for RMR by validation scores on other draws, before "
+    "A2D's loss was corrected (elsewhere the paper's 2). Tables 1 and 2 average three students per seed, others have "
+    "one, so verdicts may differ",
     exhibits=(
         Exhibit("table1", "A2D, Table 1: a reader, an ensemble, and the reader distilled from it", average=False),
         Exhibit("table2", "A2D, Table 2: adversarial questions", average=False),

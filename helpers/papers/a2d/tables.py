@@ -52,7 +52,11 @@ PAPER_TEMPERATURE = 2  # section 4.2
 TIMES_THE_STEPS = "times the steps (one student per seed)"
 VARIED = {  # settings of our curves: what holds their values, what x is, how two students differ
     "members": ("member_counts", "number of teachers (one: the first member)", "with {:g} teachers than with {:g}"),
-    "temperature": ("temperatures", "temperature (one student per seed)", "at temperature {:g} than at {:g}"),
+    "temperature": (
+        "temperatures",
+        "temperature (the paper: 2; one student per seed)",
+        "at temperature {:g} than at {:g}",
+    ),
 }
 
 
@@ -190,7 +194,7 @@ def state_free_answers(kind: Kind, scores: Iterable[Score]) -> list[Claim]:
     student = f"{kind} + A2D"
     bleu_4 = [score.value for score in scores if (score.method, score.column) == (student, "Bleu-4")]
     zeros = bleu_4.count(0.0)
-    floor = f"its Bleu-4, which is not smoothed, is 0 in {zeros} of {len(bleu_4)} seeds" if zeros else ""
+    floor = f"the student's Bleu-4, which is not smoothed, is 0 in {zeros} of {len(bleu_4)} seeds" if zeros else ""
     return [
         state_row_better(student, kind, "Bleu-1", "in"),
         state_row_better(student, kind, "Bleu-4", "in", untested=floor),

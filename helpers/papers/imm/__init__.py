@@ -10,7 +10,7 @@ PAPER = Paper(
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",
     method="IMM",
-    caveat="Undecided where other domains help more.",
+    caveat="Nor where other domains help more.",
     claim="Readers teaching each other in rounds beat readers taught once",
     exhibits=(
         Exhibit("similarity", "Similarity of the domains' questions", "matrix", "similarity"),

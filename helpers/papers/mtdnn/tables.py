@@ -109,12 +109,16 @@ def table2(preset: Preset) -> Plan:
 
 
 def state_claims(rows: Iterable[str], encoder: str) -> list[Claim]:
-    """State that all tasks beat each other row, and the gain by the paper's text, which differs from its table's."""
-    better = partial(shared.state_better, BOTH, names=TASK_NAMES, columns=[ALL_QUESTIONS])
-    claims = [better(row, primary=row == QA) for row in rows if row != BOTH]
+    """State that all tasks beat each other row, and the gain by the paper's text, which differs from its table's.
+
+    That some of the tasks beat questions alone is a control.
+    """
+    better = partial(shared.state_better, names=TASK_NAMES, columns=[ALL_QUESTIONS])
+    claims = [better(BOTH, row, primary=row == QA) for row in rows if row != BOTH]
+    claims += [better(row, QA, control=True) for row in rows if row not in (QA, BOTH)]
     gain = papers.printed_gap("mtdnn/text", encoder, f"{QA}, {encoder}", ALL_QUESTIONS)
     in_text = {"on": ", by the final model's F1 in section 4.4", "printed": gain}
-    return [*claims, better(QA, **in_text)]
+    return [*claims, better(BOTH, QA, **in_text)]
 
 
 def figure4(table: Record) -> dict:

@@ -214,16 +214,19 @@ def learning_curve(preset: Preset) -> Plan:
     return {
         "scores": scores,
         "claims": state_curve(fewest, dict.fromkeys(score.method for score in scores)),
-        "payload": {"x": name_shares(preset.data.train_size, preset.data.train_share), "scale": "log"},
+        "payload": {**draw_gains(preset.data.train_size, preset.data.train_share), "scale": "log"},
         "settings": list_settings(models[min(models)]) | {"data": preset.data},  # the shares are the curve's
         "training_seconds": sum(of_share.seconds for of_share in models.values()),
     }
 
 
-def name_shares(size: int, share: float) -> str:
-    """Name the axis of the curve, of ``size`` training questions, 0 for all; other tables have a ``share`` of them."""
+def draw_gains(size: int, share: float) -> dict[str, str]:
+    """Name what the curve shows, gains over Single, and its axis of ``size`` training questions, 0 for all.
+
+    Other tables have a ``share`` of them.
+    """
     elsewhere = f" ({100 * share:g} in other tables)" * (share < 1)
-    return f"% of {f'{size:,}' if size else 'all'} training questions of a domain{elsewhere}"
+    return {"x": f"% of {f'{size:,}' if size else 'all'} training questions of a domain{elsewhere}", "above": "Single"}
 
 
 def state_curve(share: str, rows: Iterable[str]) -> list[Claim]:
@@ -249,7 +252,7 @@ def cost(models: Models, table: Record) -> dict:
     readers = {row: len(members) for row, _, _, members in models}
     passes = ", ".join(f"{row} {number}" for row, number in readers.items())
     notes = [f"readers that answer a question: {passes}", *table.notes]
-    return {"scores": scores, "notes": notes, "settings": list_settings(models)}
+    return {"scores": scores, "baselines": ["Single"], "notes": notes, "settings": list_settings(models)}
 
 
 def state_sizes(preset: Preset) -> list[str]:
