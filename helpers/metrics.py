@@ -15,7 +15,7 @@ import numpy as np
 from helpers.data.examples import DataError, Example
 
 Normalizer = Callable[[str], str]
-PUBLIC = ("Scores", "adversarial_scores", "best_threshold", "choose_normalizer", "exact_match", "f1", "score")
+_PUBLIC = ("Scores", "adversarial_scores", "best_threshold", "choose_normalizer", "exact_match", "f1", "score")
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese.
@@ -155,4 +155,4 @@ def check_number(examples: Sequence, predictions: Sequence) -> None:
 
 
 def __dir__() -> list[str]:
-    return [*PUBLIC]
+    return [*_PUBLIC]

@@ -358,7 +358,7 @@ class Session:
             intervals = {claim.text: interval_over_passages(claim, by_question, passages) for claim in parts["claims"]}
             facts["passages"] = {text: [*interval] for text, interval in intervals.items() if interval}
         drawn = preset.for_seed(min(seeds))
-        more = check_labels(drawn) if parts.get("unit", card.unit) == "F1" and "data" in paper.examples else []
+        more = state_label_checks(drawn) if parts.get("unit", card.unit) == "F1" and "data" in paper.examples else []
         for section in [getattr(drawn, name) for name in paper.examples]:
             more += state_overlaps(section) if section.has_source else []
         parts["notes"] = list(dict.fromkeys([*parts.get("notes", []), *more]))
@@ -377,7 +377,7 @@ class Session:
         return record
 
 
-def check_labels(preset: Preset) -> list[str]:
+def state_label_checks(preset: Preset) -> list[str]:
     """Do the label checks of all domains and state their results, test exact match first."""
     tasks = labels_of(preset, preset.data.domains)
     for task in tasks:
