@@ -50,7 +50,8 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it, ``limits`` rows of controls in these, ``caveat`` (in README) and ``remark`` (in results) what limits it.
+    test it. ``limits`` are controls that limit it, by exhibit, row above and row below, and ``caveat`` (in README) and
+    ``remark`` (in results) say what else does.
     ``settings`` are the preset's sections of its methods (papers may share one), ``examples`` those of its texts.
     """
 
@@ -62,7 +63,7 @@ class Paper:
     caveat: str = ""
     remark: str = ""
     headlines: tuple[str, ...] = ("table1",)
-    limits: tuple[str, ...] = ()
+    limits: tuple[tuple[str, str, str], ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
     notebooks: tuple[Notebook, ...] = ()
     settings: tuple[str, ...] = ()

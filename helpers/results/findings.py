@@ -29,14 +29,15 @@ WORLDS = {"miniature world": ("study", "mini"), "public corpora": ("lab-large", 
 MINIATURE, PUBLIC = WORLDS
 CONTROL, COST = "control", "steps"
 OF_VERDICTS = (
-    "±: 95 % interval over seeds. [*Supported*](docs/statistics.md): significantly above zero. "
+    "±: 95 % interval. [*Supported*](docs/statistics.md): significantly above zero. "
     "*Not supported*: significantly below the paper's gain, not above zero."
 )
 OF_UNTESTED = f"*{stats.UNTESTED.capitalize()}*: [unfit setting](docs/regimes.md)."
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Hints from the miniature world, where domains disagree on what answers include. The best single reader of several "
-    "domains by F1 is distilled from an ensemble; by exact match, with equal steps, one per domain."
+    "Hints from the miniature world, where domains disagree on what answers include. With several domains "
+    "the best single reader by F1 is distilled from an ensemble. By exact match, with equal steps, readers per domain "
+    "lead."
 )
 ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
@@ -109,17 +110,13 @@ def update_documents(papers: Sequence[Any], advice: Sequence[Any]) -> list[Path]
 
 
 def rank_headlines(findings: Findings, papers: Sequence[Any]) -> Headlines:
-    """Collect the verdicts on the papers' main claims, and on controls that limit these, the best paper first.
-
-    Outdated ones are left out.
-    """
+    """Collect the verdicts on the papers' main claims, and on controls that limit these, the best paper first."""
     ranked = []
     for paper in papers:
         by_world = {world: report.main_verdicts(paper, by_paper[paper.key]) for world, by_paper in findings.items()}
         if pairs := list(chain.from_iterable(by_world.values())):
             for world, by_paper in findings.items():
-                main = by_world[world] + report.limiting_controls(paper, by_paper[paper.key])
-                by_world[world] = [pair for pair in main if pair[1].outcome != stats.OUTDATED]
+                by_world[world] += report.limiting_controls(paper, by_paper[paper.key])
             ranked.append((report.rank_best(pairs), (paper, by_world)))
     return [headline for _, headline in sorted(ranked, key=itemgetter(0))]
 
@@ -133,8 +130,9 @@ def list_outcomes(headlines: Headlines, world: str = "") -> set[str]:
 def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Picture:
     """Draw our differences for the papers' main claims, a line each, and hollow what the papers report.
 
-    In a narrow figure, for a phone, words stand above what they are about, not beside it.
+    Outdated ones are left out. In a narrow figure, for a phone, words stand above what they are about, not beside it.
     """
+    headlines = [(paper, {world: drop_outdated(by_world[world]) for world in WORLDS}) for paper, by_world in headlines]
     number = sum(not is_of_text(pair[1]) for _, by_world in headlines for pair in chain(*by_world.values()))
     with figures.plain_style():
         line, gap = (0.33, 0.27) if is_narrow else (0.19, 0.12)
@@ -150,7 +148,9 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
                         continue
                     names = ", ".join([record.preset, *tell_apart(record, verdict, pairs, of_all)])
                     names = names.replace(OF_GENERATED, "")  # as study's all are
-                    difference, words = brief(record, verdict)[1], f"{names}: {shorten_outcome(verdict.outcome)}"
+                    others = [text for text in state_other_printed(record, verdict, pairs) if ":" in text]
+                    words = f"{names}: {shorten_outcome(verdict.outcome)}" + f" ({', '.join(others)})" * bool(others)
+                    difference = brief(record, verdict)[1]
                     ends += draw_line(ax, place, verdict)
                     if is_narrow:
                         write_words(ax, f"{difference}  {words}", (0, place), (0, 7))
@@ -186,6 +186,11 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
         legend = {"ncols": 2, "fontsize": 8} if is_narrow else {"ncols": 4}
         figure.legend(handles=handles, loc="outside upper left", columnspacing=1, **legend)
     return figure
+
+
+def drop_outdated(pairs: Pairs) -> Pairs:
+    """Leave out what is outdated."""
+    return [pair for pair in pairs if pair[1].outcome != stats.OUTDATED]
 
 
 def write_words(ax: Axes, words: str, place: tuple[float, float], points: tuple[float, float], **style: str) -> None:
@@ -234,7 +239,7 @@ def state_paper(paper: Any, by_world: dict[str, Pairs]) -> str:
     notebook = next(card.name for card in paper.notebooks if card.plans)
     claim = f"[{paper.claim}](results/mini/notebooks/{notebook}.ipynb)"
     name = paper.name.replace(" et al.", "")
-    source = f"[{name}]({paper.reference})" if paper.reference else name
+    source = f"[{name}]({paper.reference})" if paper.reference else f"{name}, unpublished"
     pairs = by_world[MINIATURE] + [pair for pair in by_world[PUBLIC] if pair[1].outcome not in NOT_JUDGED]
     gains = "; ".join(state_difference(*pair, pairs, outcome) for pair in pairs if not is_of_text(pair[1]))
     method = f"**[{paper.method}](results/README.md#{paper.method.lower()}): {outcome}.**"
@@ -263,20 +268,24 @@ def state_difference(record: Record, verdict: Verdict, pairs: Pairs, outcome: st
 def state_conclusion(headlines: Headlines) -> str:
     """List the papers by the verdict on their main claims in the miniature world.
 
-    Say whether public corpora have any verdict.
+    Say whether public corpora have any verdict, and whose runs there are outdated.
     """
     lists: dict[str, list[str]] = {}
     for paper, by_world in headlines:
         if pairs := [pair for pair in by_world[MINIATURE] if not is_of_text(pair[1])]:
             outcomes = [shorten_outcome(verdict.outcome) for _, verdict in pairs]
-            place = f" with {place_apart(*pairs[0], pairs, pairs)}" * (len({*outcomes}) > 1)
-            lists.setdefault(outcomes[0], []).append(f"{paper.method}{place}")
+            reader = pairs[0][1].claim.below
+            is_of_reader = len({*outcomes}) > 1 and any(verdict.claim.below != reader for _, verdict in pairs)
+            lists.setdefault(outcomes[0], []).append(f"{paper.method}{f' with {reader}' * is_of_reader}")
     counts = [f"**{word}**: {', '.join(lists[word])}" for word in SHORT_OUTCOMES if word in lists]
     text = f"In the {MINIATURE}, {'; '.join(counts)}."
     public = list_outcomes(headlines, PUBLIC)
     if not public or not public <= {*NOT_JUDGED}:
         return text
-    return f"{text} On {PUBLIC} only controls are judged."
+    by_method = {paper.method: by_world[PUBLIC] for paper, by_world in headlines}
+    outdated = [f"{method}'s" for method, pairs in by_method.items() if pairs != drop_outdated(pairs)]
+    of_outdated = f"; {' and '.join(outdated)} runs are outdated" * bool(outdated)
+    return f"{text} On {PUBLIC} only controls are judged{of_outdated}."
 
 
 def tabulate_counts(findings: Findings, papers: Sequence[Any]) -> str:
@@ -317,14 +326,20 @@ def place_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs
 
 def tell_apart(record: Record, verdict: Verdict, of_world: Pairs, of_all: Pairs) -> list[str]:
     """List what tells a verdict from others of its preset: corpus, or reader to beat."""
-    names = [corpus_of(record)] if len({one.artefact for one, _ in of_world}) > 1 else []
+    tables = {one.artefact for one, verdict in of_world if not verdict.claim.control}
+    names = [corpus_of(record)] if len(tables) > 1 or record.artefact not in tables else []
     return names + ([verdict.claim.below] if len({verdict.claim.below for _, verdict in of_all}) > 1 else [])
 
 
 def corpus_of(record: Record) -> str:
-    """Return the corpus that a record's title says it is on, such as generated MNLI, or the number of its table."""
-    corpus = record.subject.partition(" on ")[2]
-    return OF_GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus if corpus else report.table_of(record)
+    """Return the corpus that a record's title says it is on, such as generated MNLI.
+
+    Without one, return what its table is "with", such as equal steps, or else the table's number.
+    """
+    if corpus := record.subject.partition(" on ")[2]:
+        return OF_GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus
+    table, _, condition = report.table_of(record).partition(" with ")
+    return condition or table
 
 
 def name_preset(record: Record) -> str:
@@ -453,9 +468,9 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         several = len({gain.record.artefact for gain in each.miniature}) > 1
         hints = [gain for gain in each.miniature if gain.verdict.estimate.half < WIDE] or each.miniature
         for number, gain in enumerate(hints):
-            begin, table = f"{each.below}: " * (not number), f" ({corpus_of(gain.record)})" * several
+            begin, table = f"{each.below}: " * (not number), f" ({name_apart(gain)})" * several
             gains.append(begin + mark_gain(gain) + table)
-        gains += [f"{corpus_of(gain.record)}: {gain.verdict.outcome}" for gain in each.miniature if gain not in hints]
+        gains += [f"{name_apart(gain)}: {gain.verdict.outcome}" for gain in each.miniature if gain not in hints]
         limits = [gain for gain in each.control if gain.verdict.outcome not in SUCCESSES or is_misleading(gain)]
         gains += [f"{each.advice.control[0]}: {mark_gain(gain)}" for gain in limits]
         over = f", {each.below}" * (not each.miniature)
@@ -471,6 +486,11 @@ def state_advice(findings: Findings, papers: Sequence[Any], advice: Sequence[Any
         return ""
     table = pd.DataFrame(lines, columns=["train", "gain over", COST])
     return f"## What to use\n\n{ADVICE_SUMMARY}\n\n{to_markdown(table)}\n\n{ADVICE_WORDS}"
+
+
+def name_apart(gain: Gain) -> str:
+    """Name the corpus or the table of a gain under a heading that says that all corpora are generated."""
+    return corpus_of(gain.record).removeprefix(OF_GENERATED)
 
 
 def mark_gain(gain: Gain) -> str:

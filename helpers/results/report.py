@@ -581,8 +581,9 @@ def are_alike(one: Claim, other: Claim) -> bool:
 
 def limiting_controls(paper: Any, judged: Iterable[Judged]) -> list[tuple[Record, Verdict]]:
     """Select the verdicts on the controls that limit a paper's main claims, each with its record."""
-    controls = [pair for pair in headline_verdicts(paper, judged) if pair[1].claim.control]
-    return [(r, v) for r, v in controls if v.claim.above in paper.limits and not v.claim.share]
+    limits = {(f"{paper.key}/{name}", above, below) for name, above, below in paper.limits}
+    controls = [(r, v) for r, verdicts in judged for v in verdicts if v.claim.control and not v.claim.than]
+    return [(r, v) for r, v in controls if (r.artefact, v.claim.above, v.claim.below) in limits]
 
 
 def split_controls(verdicts: Iterable[Verdict]) -> tuple[list[Verdict], list[Verdict]]:

@@ -19,7 +19,7 @@ PAPER = Paper(
     reference="https://doi.org/10.18653/v1/2021.emnlp-main.250",
     method="HRKD",
     claim="Weighting domains by a graph improves plain distillation",
-    caveat="Weights are noise or equal; plain students of reviews equal teachers.",
+    caveat="Weights are noise or equal.",
     remark="By the paper's equations every domain has nearly always the same weight, and the graph gets no gradient. "
     "The released code never trains the graph, so its weights are noise. In `lab` Tables 3 and 4 are of separate "
     "trainings, so one difference has two values",

@@ -10,7 +10,8 @@ PAPER = Paper(
     title="Liu et al. 2020: iterative multi-source mutual knowledge transfer (IMM)",
     reference="https://doi.org/10.24963/ijcai.2020/525",
     method="IMM",
-    caveat="Nor where other domains help more.",
+    limits=(("table1_equal", "IMM", "BAM"),),
+    caveat="Undecided where other domains help more.",
     claim="Readers teaching each other in rounds beat readers taught once",
     exhibits=(
         Exhibit("similarity", "Similarity of the domains' questions", "matrix", "similarity"),
