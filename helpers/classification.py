@@ -25,7 +25,15 @@ from helpers.answering import calibrated_facts
 from helpers.batches import Batches, Turn, bucketed, plan_steps
 from helpers.data.examples import Choice, DataError, Pair
 from helpers.data.load import fingerprint_examples, label_names, load, section_of
-from helpers.extractive_qa import answer, labels_of, likelihood, reading_settings, weighted_mean, windows_of
+from helpers.extractive_qa import (
+    answer,
+    labels_of,
+    likelihood,
+    reading_settings,
+    warn_of_probabilities,
+    weighted_mean,
+    windows_of,
+)
 from helpers.loop import Batch, Loss, training_device
 from helpers.mixtures import mix_by_size, mix_by_weight, per_domain
 from helpers.models.encoders import load_encoder, load_saved, load_tokenizer, save_encoder
@@ -62,9 +70,12 @@ def check_shapes(student: Tensor, teacher: Tensor, fix: str = "give both for one
 
 
 def soften(logits: Tensor, temperature: float) -> Tensor:
-    """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0."""
+    """Divide logits by the temperature, in float32. Raises ValueError where it is not above 0.
+
+    On a CPU, warns of probabilities in the place of logits."""
     if not temperature > 0:  # nan neither
         raise ValueError(f"temperature: expected a number above 0, found {temperature}")
+    warn_of_probabilities(logits)
     return logits.float() / temperature
 
 

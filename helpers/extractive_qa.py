@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -71,12 +72,22 @@ def count_steps(preset: Preset, domains: Sequence[str], optim: TrainingSettings,
 def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
     """Take the log softmax over the unmasked positions (IMM Eqs. 1, 2); masked ones get the lowest float32.
 
-    Raises ValueError where logits have not the mask's shape, as those of start alone where a pair is expected.
+    Raises ValueError where logits have not the mask's shape, as those of start alone where a pair is expected. On a
+    CPU, warns of probabilities in their place.
     """
     if logits_BxL.shape != mask_BxL.shape:
         shapes = f"the mask's shape {(*mask_BxL.shape,)}, found {(*logits_BxL.shape,)}"
         raise ValueError(f"expected logits of {shapes}; give a mask B×L, and start and end as a pair")
+    warn_of_probabilities(logits_BxL)
     return nn.functional.log_softmax(logits_BxL.float().masked_fill(mask_BxL == 0, LOWEST), dim=-1)
+
+
+def warn_of_probabilities(logits: Tensor) -> None:
+    """Warn where all rows add up to 1 and none is below 0. On a GPU nothing is read, which would have to wait."""
+    if logits.device.type != "cpu" or not logits.numel() or logits.amin() < 0:
+        return
+    if (logits.detach().float().sum(-1) - 1).abs().amax() < 1e-3:
+        warnings.warn("expected logits, found probabilities; give what the softmax is taken of", stacklevel=3)
 
 
 def span_negative_log_likelihood(student: Span, gold: Span, mask_BxL: Tensor) -> Tensor:

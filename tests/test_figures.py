@@ -275,12 +275,17 @@ def test_a_case_is_drawn_by_words_around_its_answers():
 def test_a_training_is_drawn_by_its_losses_and_validation_scores():
     losses = [[2, {"label": 3.0}], [4, {"label": 1.0, "soft": 0.5}]]
     validation = [[2, 60.0, {"scores": {"a": 50.0, "b": 70.0}}], [4, 55.0, {"scores": {"a": 60.0, "b": 50.0}}]]
-    result = {"losses": losses, "validation": validation, "steps": 4}
+    figure = figures.training_curves("a reader", {"losses": losses, "validation": validation, "steps": 4})
+    assert len(figure.axes) == 1  # two scores are no curve
+    title = "a reader (dotted: weights kept)\nvalidation score: 60.0 after 2 steps, 55.0 after 4 steps"
+    assert figure.get_suptitle() == title
+    last = [6, 40.0, {"scores": {"a": 40.0, "b": 40.0}}]
+    result = {"losses": losses, "validation": [*validation, last], "steps": 6}
     loss, score = figures.training_curves("a reader", result).axes  # of "soft" there is a single point
     assert [ax.get_title(loc="left") for ax in (loss, score)] == ["label", "validation score"]
     assert loss.lines[0].get_ydata().tolist() == [3.0, 1.0]
     assert texts(score.get_legend().texts) == ["a", "b", "mean"]
-    assert score.lines[-2].get_ydata().tolist() == [60.0, 55.0]
+    assert score.lines[-2].get_ydata().tolist() == [60.0, 55.0, 40.0]
     assert loss.lines[-1].get_xdata() == [2, 2]  # where validation was best
     (alone,) = figures.training_curves("a reader", {"validation": validation, "steps": 4}).axes
     assert alone.get_title(loc="left") == "validation score"

@@ -1,6 +1,7 @@
 """The likelihood of readers and IMM's divergences, by hand."""
 
 import math
+import warnings
 from functools import partial
 
 import pytest
@@ -33,6 +34,18 @@ DIVERGENCES = (gold_divergence, probability_divergence, logit_divergence)
 def test_log_probabilities_ignore_padding():
     probabilities = log_probabilities(torch.tensor([[0.0, 0.0, 50.0]]), MASK).exp()
     assert probabilities[0].tolist() == pytest.approx([0.5, 0.5, 0])
+
+
+def test_probabilities_in_the_place_of_logits_are_warned_of():
+    halves = torch.tensor([[0.5, 0.5, 0.0]])
+    with pytest.warns(UserWarning, match="expected logits, found probabilities"):
+        gold_divergence(STUDENT, (halves, halves), GOLD, MASK)
+    with pytest.warns(UserWarning, match="expected logits, found probabilities"):
+        class_cross_entropy(torch.zeros(1, 2), torch.tensor([[0.25, 0.75]]), 2.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gold_divergence(STUDENT, TEACHER, GOLD, MASK)
+        class_cross_entropy(torch.zeros(2, 2), torch.tensor([[0.25, 0.75], [1.0, 1.0]]), 2.0)  # one row is no proof
 
 
 def test_span_likelihood_by_hand():
@@ -160,6 +173,10 @@ def test_levels_of_a_narrower_student_are_refused():
         level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 8), torch.ones(1, 3))
     with pytest.raises(ValueError, match=r"expected a mask of shape \(1, 3\), found \(1, 1\); give one of the same"):
         level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4), torch.ones(1, 1))
+    with pytest.raises(ValueError, match=r"expected a mask of shape \(1, 3\), found None; give one"):
+        level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4), None)
+    with pytest.raises(ValueError, match="found a mask of zeros alone; leave such texts out"):
+        level_distance(torch.zeros(1, 3, 4), torch.zeros(1, 3, 4), torch.zeros(1, 3))
 
 
 def test_a_shift_of_the_teachers_logits_changes_logit_divergence_alone():

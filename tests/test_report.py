@@ -206,8 +206,8 @@ def test_the_page_begins_with_a_summary(results):
         ["too few seeds", "2", "", "2"],
         [report.WITHOUT_NUMBER, "2", "1", "1"],
     ]
-    p_values = """<td data-label="p: no gain">&lt; 0.001</td><td data-label="p: paper's gain">0.001</td>"""
-    assert re.search(rf'<tr class="good"><td>B beats A</td>.*</td>{p_values}', rest)
+    p_values = """<td data-label="p (gain = 0)">&lt; 0.001</td><td data-label="p (gain = paper's)">0.001</td>"""
+    assert re.search(rf'<tr class="good"><td>B beats A</td>.*</td>{re.escape(p_values)}', rest)
     names = ("corpora-overview", "imm-similarity", "imm-table1", "imm-figure3")
     places = [rest.index(f'id="{name}"') for name in names]
     assert places == sorted(places)

@@ -696,15 +696,20 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
     """Draw a training by its result: a panel per term of its loss, and the validation scores.
 
     Terms are means over stretches of steps, a point each. A dotted line is where weights were kept. What is not stored
-    is not drawn, nor is a single point beside curves, nor a line through two.
+    is not drawn, nor is a single point beside curves. Two validation scores beside curves are written.
     """
     losses = pd.DataFrame.from_dict(dict(result.get("losses", [])), orient="index")
     scores = {step: details["scores"] for step, _, details in result["validation"]}
     tables = {term: losses[[term]].dropna() for term in losses}
-    tables["validation score"] = pd.DataFrame.from_dict(scores, orient="index")
+    tables["validation score"] = validation = pd.DataFrame.from_dict(scores, orient="index")
     tables = {name: table for name, table in tables.items() if len(table) > 1} or tables
+    title = label + " (dotted: weights kept)" * bool(scores)
+    if len(tables) > 1 and len(validation) == 2:
+        del tables["validation score"]
+        means = validation.mean(axis=1).items()
+        title += "\nvalidation score: " + ", ".join(f"{mean:.1f} after {step:,} steps" for step, mean in means)
     with plain_style():
-        figure = Picture(2.4, label + " (dotted: weights kept)" * bool(scores))
+        figure = Picture(2.4, title)
         panels = figure.subplots(1, max(3, len(tables)), squeeze=False)[0]
         for ax in panels[len(tables) :]:
             ax.remove()
@@ -712,9 +717,8 @@ def training_curves(label: str, result: dict[str, Any]) -> Picture:
             colors = dict(zip(table, COLORS, strict=False))
             if len(colors) > 1:
                 table, colors = table.assign(mean=table.mean(axis=1)), colors | {"mean": INK}
-            form = "o-" if len(table) > 2 else "o"
             for column, color in colors.items():
-                ax.plot(table[column], form, color=color, label=column, markersize=2.5, linewidth=1.2)
+                ax.plot(table[column], "o-", color=color, label=column, markersize=2.5, linewidth=1.2)
             if len(colors) > 1:
                 ax.legend(fontsize=7.5)
             if result["validation"]:

@@ -26,10 +26,13 @@ def level_distance(student_BxLxF: Tensor, teacher_BxLxF: Tensor, mask_BxL: Tenso
 
 
 def check_mask(values_BxLxF: Tensor, mask_BxL: Tensor) -> None:
-    """Raise ValueError for a mask that is not B×L."""
-    if mask_BxL.shape != values_BxLxF.shape[:2]:
-        shapes = f"{(*values_BxLxF.shape[:2],)}, found {(*mask_BxL.shape,)}"
-        raise ValueError(f"expected a mask of shape {shapes}; give one of the same batch")
+    """Raise ValueError for a mask that is not B×L and, on a CPU, for texts without a real token."""
+    shape, expected = getattr(mask_BxL, "shape", None), values_BxLxF.shape[:2]
+    if shape != expected:
+        there = mask_BxL if shape is None else (*shape,)
+        raise ValueError(f"expected a mask of shape {(*expected,)}, found {there}; give one of the same batch")
+    if mask_BxL.device.type == "cpu" and not mask_BxL.any(-1).all():
+        raise ValueError("expected a real token in each text, found a mask of zeros alone; leave such texts out")
 
 
 def class_cross_entropy(student_BxC: Tensor, teacher_BxC: Tensor, temperature: float) -> Tensor:
