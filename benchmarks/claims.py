@@ -94,7 +94,7 @@ FACTS: dict[str, Callable[[Record], dict[str, Any]]] = {  # what figures show
     "a2d/temperatures": lambda record: differences(record, a2d.VARIED["temperature"][1]),
     "a2d/steps": lambda record: differences(record, a2d.TIMES_THE_STEPS),
     "hrkd/figure2": lambda record: {"title": hrkd.name_figure2(record.setting("hrkd", "few_shot"))},
-    "imm/figure3": lambda record: {"paper": imm.read_rounds(int(max(places(record))))},
+    "imm/figure3": lambda record: {"payload": record.payload | {"above": "Single"}},
     "imm/learning_curve": draw_gains,
     "imm/cost": lambda record: {"baselines": ["Single"]},
     "imm/table1": imm_and_first,

@@ -84,9 +84,8 @@ def log_probabilities(logits_BxL: Tensor, mask_BxL: Tensor) -> Tensor:
 
 def warn_of_probabilities(logits: Tensor) -> None:
     """Warn where all rows add up to 1 and none is below 0. On a GPU nothing is read, which would have to wait."""
-    if logits.device.type != "cpu" or not logits.numel() or logits.amin() < 0:
-        return
-    if (logits.detach().float().sum(-1) - 1).abs().amax() < 1e-3:
+    is_readable = logits.device.type == "cpu" and logits.numel()
+    if is_readable and logits.amin() >= 0 and (logits.detach().float().sum(-1) - 1).abs().amax() < 1e-3:
         warnings.warn("expected logits, found probabilities; give what the softmax is taken of", stacklevel=3)
 
 
@@ -204,9 +203,7 @@ class Prediction(NamedTuple):
     n_best: list[Candidate]
 
     def __repr__(self) -> str:
-        return (
-            f"Prediction(text={self.text!r}, span={self.span}, probability={self.probability:.3f}, id={self.id!r}, …)"
-        )
+        return f"Prediction(text={self.text!r}, span={self.span}, probability={self.probability:.3f}, …)"
 
     @property
     def confidence(self) -> float:
@@ -215,14 +212,7 @@ class Prediction(NamedTuple):
 
 
 def decode(
-    windows: Windows,
-    logits: Logits,
-    *,
-    n_best=20,
-    max_tokens=30,
-    no_answer=False,
-    null_threshold=0.0,
-    temperature=1.0,
+    windows: Windows, logits: Logits, *, n_best=20, max_tokens=30, no_answer=False, null_threshold=0.0, temperature=1.0
 ) -> list[Prediction]:
     """Return one answer for each of ``windows.examples``, in their order.
 
@@ -488,11 +478,8 @@ def answer_questions(
         if thresholds and limits[domain] == 0.0:
             name = f"valid/{domain}"
             limits[domain] = metrics.best_threshold(load_set(preset, name), predictions[name])
-    answers = {
-        name: metrics.answers_above(predictions[name], [limits[domain] for domain in domains[name]])
-        for name in outputs.sets
-    }
-    return {"answers": answers}, {}
+    by_set = {name: [limits[domain] for domain in domains[name]] for name in outputs.sets}
+    return {"answers": {name: metrics.answers_above(predictions[name], by_set[name]) for name in by_set}}, {}
 
 
 def average_gold_probability(outputs: Outputs) -> tuple[dict, dict[str, Tensor]]:

@@ -138,6 +138,21 @@ def test_curves_may_be_differences_from_the_scores_at_an_x():
     assert figure.get_suptitle() == "F1 above that at 1 (95 % interval over 3 seeds)"
 
 
+def test_what_a_paper_prints_of_a_point_above_zero_is_drawn_where_the_curve_begins_at_zero():
+    scores = [("A", "all", s, 50.0 + s, None) for s in range(3)]
+    scores += [("B", "all", s, 50 + x + s, x) for x in (0, 3) for s in range(3)]
+    both = {"above": "B, 3", "below": "B, 0", "columns": ["all"]}
+    claims = [
+        {"text": "rises", "printed": 2.9, **both},
+        {"text": "elsewhere", "printed": 9, "printed_for": "x", **both},
+    ]
+    claims += [{"text": "falls", "above": "B, 0", "below": "B, 3", "columns": ["all"], "printed": 7}]  # B, 3 is no zero
+    payload = {"x": "rounds", "above": "A"}
+    figure = figures.draw_record(record("imm/figure3", scores, kind="curve", claims=claims, payload=payload))
+    assert marks(figure.axes[0], "D") == [(3, 2.9)]
+    assert texts(figure.legends[0].get_texts()) == ["B", "the paper"]
+
+
 def test_curves_may_be_differences_from_a_method():
     values = {("A", 1): 50, ("A", 2): 52, ("B", 1): 51, ("B", 2): 55, ("C", None): 60, ("D", None): 40}
 

@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from functools import cache
 from glob import escape
 from importlib.metadata import version
-from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -384,7 +383,7 @@ def state_label_checks(preset: Preset) -> list[str]:
         task.do()
     results = {task.domain: task.result() for task in tasks}
     allowed = ", ".join(f"{domain} {result['em']['test']:.1f}" for domain, result in results.items())
-    notes = chain.from_iterable(result["notes"] for result in results.values())
+    notes = [note for result in results.values() for note in result["notes"]]
     return [f"highest possible exact match on test questions: {allowed}", *notes]
 
 

@@ -50,8 +50,7 @@ class Paper:
     """A paper. ``key`` names the folder of its records, ``exhibits`` are its tables and figures in reading order.
 
     ``method`` is the method's short name, ``claim`` the main claim in plain words, ``headlines`` are the exhibits that
-    test it. ``limits`` are controls that limit it, by exhibit, row above and row below, and ``caveat`` (in README) and
-    ``remark`` (in results) say what else does.
+    test it, ``limits`` controls of it (exhibit, row above, row below), ``caveat`` (in README) and ``remark`` what else.
     ``settings`` are the preset's sections of its methods (papers may share one), ``examples`` those of its texts.
     """
 

@@ -45,6 +45,7 @@ PAPER_COLOR = "#d55e00"
 HOLLOW = {"marker": "D", "fillstyle": "none", "markersize": 5.5, "linestyle": "none", "zorder": 2.5}
 DIFFERENCES = {"accuracy": "points of accuracy", "score": "points"}  # units of differences
 ANSWERS = {"gold": COLORS[0], "confusing": COLORS[1], "predicted": COLORS[1]}
+Points = list[tuple[float, float]]  # x and y
 READERS = {"before": "The reader by itself", "after": "The distilled reader"}
 STYLE = {
     "svg.hashsalt": "helpers",  # else the ids inside an SVG are random
@@ -394,7 +395,7 @@ def curves(record: Record) -> Picture:
     estimates = [each for line in lines.values() for each in line.values()]
     of_columns = [[e for (_, name), line in lines.items() if name == c for e in line.values()] for c in record.columns]
     is_near = are_near([[value for each in of_column for value in each.values] for of_column in of_columns])
-    panels = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0]
+    panels, printed = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0], []
     if levels:
         figure.get_layout_engine().set(wspace=0.1)  # a panel's points are its, not those of the next
     for ax, column in zip(panels, record.columns, strict=True):
@@ -406,8 +407,12 @@ def curves(record: Record) -> Picture:
             else:
                 aside = ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
                 draw_curve(ax, line, color, styles[method], aside)
-                printed = sorted(subtract_printed(record, method, column, above))
-                ax.plot(*np.reshape(printed, (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
+                theirs = [
+                    *subtract_printed(record, method, column, above),
+                    *claim_printed(record, line, method, column),
+                ]
+                ax.plot(*np.reshape(sorted(theirs), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
+                printed += theirs
         ax.set(title=readable(column) if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
         ax.set_xlabel(str(payload.get("x", "x")))
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
@@ -421,7 +426,7 @@ def curves(record: Record) -> Picture:
         Line2D([], [], color=colors[method], label=readable(method), marker="o", linestyle=styles.get(method, ""))
         for method in sorted(colors, key=lambda method: (method in levels, -ends.get(method, 0.0)))  # from the top down
     ]
-    handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if record.paper else []
+    handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if printed else []
     figure.legend(handles=handles, loc="outside right upper")
     base = f" above {readable(zero)}" * bool(zero) or (f" above that at {above:g}" if above is not None else "")
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""
@@ -488,14 +493,21 @@ def estimate_curves(
     return lines
 
 
-def subtract_printed(
-    record: Record, method: str, column: str, above: float | str | None
-) -> Iterator[tuple[float, float]]:
+def subtract_printed(record: Record, method: str, column: str, above: float | str | None) -> Points:
     """List what the paper prints of a curve by x, less what it prints of `find_base`."""
     values = {(number.method, number.x): number.value for number in record.paper if number.column == column}
-    for (name, x), value in values.items():
-        if name == method:
-            yield x, value - values.get(find_base(values, method, x, above), 0.0)
+    places = [x for name, x in values if name == method]
+    return [(x, values[method, x] - values.get(find_base(values, method, x, above), 0.0)) for x in places]
+
+
+def claim_printed(record: Record, line: Mapping[float, Estimate], method: str, column: str) -> Points:
+    """List, by x, what the paper prints in claims of how far a curve is above its own points at zero."""
+    rows = {f"{method}, {x:g}": x for x in line if x is not None}
+    zeros = {row for row, x in rows.items() if not any(line[x].values)}
+    printed = [
+        claim for claim in record.claims if claim.printed and not claim.printed_for and claim.columns == [column]
+    ]
+    return [(rows[claim.above], claim.printed) for claim in printed if claim.above in rows and claim.below in zeros]
 
 
 def find_base(

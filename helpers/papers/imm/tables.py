@@ -22,7 +22,7 @@ from helpers.papers.imm.algorithm import (
 )
 from helpers.papers.shared import Models
 from helpers.presets.schema import ADVERSARIAL, Preset
-from helpers.records import Claim, Printed, Score
+from helpers.records import Claim, Score
 from helpers.task import Plan
 
 HEADLINES = ("BAM", UNTAUGHT)  # the best earlier method of Table 1; Table 3's row without distillation
@@ -146,19 +146,10 @@ def figure3(preset: Preset) -> Plan:
     return {
         "scores": scores,
         "claims": state_rounds(most, shown),
-        "paper": read_rounds(most),
         "payload": {"x": "largest number of rounds K", "above": "Single"},
         "notes": [*make_notes(models, most), note],
         "training_seconds": models.seconds,
     }
-
-
-def read_rounds(most: int) -> list[Printed]:
-    """Read the averages of Table 1, where IMM has three rounds, for Figure 3, whose values the paper does not print."""
-    averages = {number.method: number for number in papers.read_printed("imm/table1") if number.column == "AVE."}
-    places = {"Single": None, "IMM": float(PRINTED_ROUNDS)} if most >= PRINTED_ROUNDS else {}
-    changes = {"column": "test", "metric": None}
-    return [averages[method].model_copy(update={**changes, "x": x}) for method, x in places.items()]
 
 
 def state_rounds(most: int, shown: Iterable[str]) -> list[Claim]:
