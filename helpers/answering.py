@@ -44,6 +44,7 @@ from helpers.training import Logits, Outputs, Training, predict
 MAX_WINDOW = 384  # tokens of a window, where the model reads as many
 OVERLAP = 128  # tokens that neighbouring windows share, at most half of them
 MAX_ANSWER = 15  # tokens
+TRAINING_NAME = r"[A-Z][\w.-]+"  # such as Reader-news-seed0
 PAIRED = 100  # highest starts and ends that are paired; the pipeline paired all, of which the rest is next to nothing
 
 BATCHES = {"cuda": 64, "cpu": 8}  # windows of like length at once; padding costs a CPU more than small batches do
@@ -239,6 +240,8 @@ def load_reader(model: Path | str) -> TrainedReader:
         raise EncoderError(f"{place}: no such folder; expected one of those in {beside}: {there}; correct the name")
     if not is_here and (place.count("/") > 1 or place.startswith(("models/", "./", "../", "~"))):  # no names on the Hub
         raise EncoderError(f"{place}: no such folder; expected a saved reader; correct it, or train with -p keep")
+    if not is_here and re.fullmatch(TRAINING_NAME, place):
+        raise EncoderError(f"{place}: no such folder, and no training here begins so; run a notebook, or give a folder")
     if not is_here and "/" in place and not try_to_load_from_cache(place, "config.json"):
         print(f"{place}: no such folder is here, so the Hub is asked", file=sys.stderr)
     with loading(place, "reader"):
@@ -253,7 +256,7 @@ def find_models(name: str) -> list[Path]:
 
     Presets may share a training, which counts once.
     """
-    if paths.find_folder(name) or not re.fullmatch(r"[A-Z][\w.-]+", name):
+    if paths.find_folder(name) or not re.fullmatch(TRAINING_NAME, name):
         return []
     folders = sorted(paths.trainings().glob(f"*/models/{name}*/model"))
     return list({folder.parent.name: folder for folder in folders}.values())

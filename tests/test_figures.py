@@ -150,7 +150,7 @@ def test_what_a_paper_prints_of_a_point_above_zero_is_drawn_where_the_curve_begi
     payload = {"x": "rounds", "above": "A"}
     figure = figures.draw_record(record("imm/figure3", scores, kind="curve", claims=claims, payload=payload))
     assert marks(figure.axes[0], "D") == [(3, 2.9)]
-    assert texts(figure.legends[0].get_texts()) == ["B", "the paper"]
+    assert texts(figure.legends[0].get_texts()) == ["B", "the paper, in its tables"]
 
 
 def test_curves_may_be_differences_from_a_method():

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from itertools import cycle, pairwise, product
+from itertools import chain, cycle, pairwise, product
 from typing import Any
 
 import matplotlib
@@ -395,7 +395,7 @@ def curves(record: Record) -> Picture:
     estimates = [each for line in lines.values() for each in line.values()]
     of_columns = [[e for (_, name), line in lines.items() if name == c for e in line.values()] for c in record.columns]
     is_near = are_near([[value for each in of_column for value in each.values] for of_column in of_columns])
-    panels, printed = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0], []
+    panels, printed = figure.subplots(1, len(record.columns), sharey=is_near, squeeze=False)[0], {}
     if levels:
         figure.get_layout_engine().set(wspace=0.1)  # a panel's points are its, not those of the next
     for ax, column in zip(panels, record.columns, strict=True):
@@ -407,12 +407,14 @@ def curves(record: Record) -> Picture:
             else:
                 aside = ScaledTranslation(asides[method] / 72, 0, figure.dpi_scale_trans)
                 draw_curve(ax, line, color, styles[method], aside)
-                theirs = [
-                    *subtract_printed(record, method, column, above),
-                    *claim_printed(record, line, method, column),
-                ]
-                ax.plot(*np.reshape(sorted(theirs), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"})
-                printed += theirs
+                theirs = {
+                    "the paper": subtract_printed(record, method, column, above),
+                    "the paper, in its tables": claim_printed(record, line, method, column),
+                }
+                ax.plot(
+                    *np.reshape(sorted(chain(*theirs.values())), (-1, 2)).T, color=color, **HOLLOW | {"linestyle": ":"}
+                )
+                printed |= {name: points for name, points in theirs.items() if points}
         ax.set(title=readable(column) if len(panels) > 1 else "", xscale=payload.get("scale", "linear"))
         ax.set_xlabel(str(payload.get("x", "x")))
         if len(places := sorted({score.x for score in record.scores if score.column == column} - {None})) <= 12:
@@ -426,7 +428,7 @@ def curves(record: Record) -> Picture:
         Line2D([], [], color=colors[method], label=readable(method), marker="o", linestyle=styles.get(method, ""))
         for method in sorted(colors, key=lambda method: (method in levels, -ends.get(method, 0.0)))  # from the top down
     ]
-    handles += [Line2D([], [], color=SOFT, label="the paper", **HOLLOW)] if printed else []
+    handles += [Line2D([], [], color=SOFT, label=name, **HOLLOW) for name in printed]
     figure.legend(handles=handles, loc="outside right upper")
     base = f" above {readable(zero)}" * bool(zero) or (f" above that at {above:g}" if above is not None else "")
     scale = scale_up(panels[0], "y", [each.mean for each in estimates]) if is_near else ""

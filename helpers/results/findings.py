@@ -36,8 +36,7 @@ OF_UNTESTED = f"*{stats.UNTESTED.capitalize()}*: [unfit setting](docs/regimes.md
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
     "Hints from the miniature world, where domains disagree on what answers include. With several domains "
-    "the best single reader by F1 is distilled from an ensemble. By exact match, with equal steps, readers per domain "
-    "lead."
+    "the best single reader by mean F1 is distilled from an ensemble. By exact match readers per domain lead."
 )
 ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
@@ -172,7 +171,7 @@ def draw_headlines(headlines: Headlines, is_narrow: bool = False) -> figures.Pic
             beyond = [least] * (ours.low < least) + [most] * (ours.high > most)
             for end in beyond:
                 ax.plot(end, place, marker="<" if end == least else ">", color=figures.SOFT, clip_on=False)
-        ax.tick_params(axis="y", length=0)
+        ax.tick_params(axis="y", length=0, pad=8)  # beside arrows
         if is_narrow:  # or lines go through words
             ax.spines["left"].set_visible(False)
         else:

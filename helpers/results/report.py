@@ -78,7 +78,7 @@ KEY = (
     "refuted. The first p value is against zero; of a share, against half of the paper's; of “at most 1”, against "
     "a change of 1. Where the paper's difference, or half of it, decides, the second is against that. "
     "Three groups are corrected apart: a paper's headlines, a table's other claims, and our controls. A difference "
-    "that two claims are about counts once."
+    "of the same seeds that two claims are about counts once."
 )
 
 
@@ -611,6 +611,7 @@ def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[d
     for row, (paper, record, verdict) in zip(rows, claims, strict=True):
         is_control = verdict.claim.control
         row |= {"card": paper, "table": "" if is_control else table_of(record)}
+        row["claim"] += "".join(table_of(record).partition(" with ")[1:]) * is_control
         row["reason"] = "" if is_control else reason_of(record, verdict)
         row["caveat"] = paper.caveat if record.preset in {*FIRST_SEED_OF, *FIRST_SEED_OF.values()} else ""
     return rows
@@ -724,7 +725,8 @@ def sum_up(counts: pd.DataFrame) -> str:
     for word, of_word in parts.items():
         more = ", ".join(f"{number} {part}" for part, number in of_word.items() if part and number)
         words += [f"{sum(of_word.values())} {word}{f' ({more})' * bool(more)}"] * any(of_word.values())
-    sentence = f"Of {numbered.sum()} claims with a number in the paper: {', '.join(words)}. A difference counts once."
+    sentence = f"Of {numbered.sum()} claims with a number in the paper: {', '.join(words)}."
+    sentence += " A difference of the same seeds counts once."
     return sentence if words else ""
 
 
@@ -733,7 +735,7 @@ def tally(counts: pd.DataFrame) -> str:
     if counts.empty:
         return ""
     frame = pd.concat([counts.sum().rename("all").to_frame().T, counts])
-    caption = "claims of the papers, by verdict; a difference counts once"
+    caption = "claims of the papers, by verdict; a difference of the same seeds counts once"
     return add_caption(frame.replace(0, "").T.to_html(border=0), caption)
 
 
