@@ -165,5 +165,5 @@ def test_a_folder_that_is_not_there_is_not_looked_for_on_the_hub(tmp_path):
     for name in ("models/none", "../none/at", "a/b/none"):  # cannot be names on the Hub
         with pytest.raises(EncoderError, match=f"^{name}: no such folder; expected a saved reader; correct it"):
             load_reader(name)
-    with pytest.raises(EncoderError, match="^Single: no such folder, and no training here begins so; run a notebook"):
+    with pytest.raises(EncoderError, match=r"^Single: no such folder, and no training here begins so; run a notebook"):
         load_reader("Single")
