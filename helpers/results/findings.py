@@ -35,8 +35,8 @@ OF_VERDICTS = (
 OF_UNTESTED = f"*{stats.UNTESTED.capitalize()}*: [unfit setting](docs/regimes.md)."
 OF_LAB = "`lab`'s sizes and A2D's sixth seed came after test scores, which favours *supported*."
 ADVICE_SUMMARY = (
-    "Hints from the miniature world, where domains disagree on what answers include. With several domains "
-    "the best single reader by mean F1 is distilled from an ensemble. By exact match readers per domain lead."
+    "Hints from the miniature world, whose domains disagree about answers. With several domains the best single reader "
+    "by mean F1 is distilled from an ensemble. By exact match readers per domain (IMM, BAM) lead."
 )
 ADVICE_WORDS = (
     "Steps: times the baseline's. **Bold**: significant after correction. [More](results/README.md#what-to-use)."
