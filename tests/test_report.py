@@ -593,6 +593,8 @@ def test_imm_is_undecided_against_bam_where_other_domains_help_more(monkeypatch)
 
     for row, printed in {"FT": 76.98 - 75.03, "BAM": 77.11 - 75.03}.items():
         assert gain("imm/table1", row, "Single").high < printed / 2 < gain("imm/table1_general", row, "Single").mean
+    control = gain("imm/table1_general", "IMM", "BAM")
+    assert control.mean < 0 and control.high < 77.94 - 77.11 and len(control.values) == 10
     assert IMM.caveat == "Undecided where other domains help more."
 
 
@@ -636,6 +638,9 @@ def test_what_to_use_says_what_records_support(monkeypatch):
     }
     assert {name: outcomes[name] for name in expected} == expected
     (equal,) = [record for record in records.read_all("study", "imm") if record.artefact == "imm/your_domains_equal"]
+    for claim in equal.claims:
+        if claim.below == "Single" and claim.above != "best on validation":
+            assert findings.estimate_exact_match(equal, claim).high < 0
     for of_all, of_one in product(("Mix", "A2D"), ("Single", "FT", "IMM")):
         assert findings.estimate_exact_match(equal, Claim(text="", above=of_all, below=of_one)).high < 0
     (shorter,) = [record for record in records.read_all("study", "imm") if record.artefact == "imm/your_domains"]

@@ -337,8 +337,7 @@ def corpus_of(record: Record) -> str:
     """
     if corpus := record.subject.partition(" on ")[2]:
         return OF_GENERATED * (record.preset in WORLDS[MINIATURE]) + corpus
-    table, _, condition = report.table_of(record).partition(" with ")
-    return condition or table
+    return report.condition_of(record) or report.table_of(record)
 
 
 def name_preset(record: Record) -> str:

@@ -611,7 +611,8 @@ def tabulate_main_claims(sections: Iterable[tuple[Any, list[Judged]]]) -> list[d
     for row, (paper, record, verdict) in zip(rows, claims, strict=True):
         is_control = verdict.claim.control
         row |= {"card": paper, "table": "" if is_control else table_of(record)}
-        row["claim"] += "".join(table_of(record).partition(" with ")[1:]) * is_control
+        if is_control and (condition := condition_of(record)):
+            row["claim"] += f" with {condition}"
         row["reason"] = "" if is_control else reason_of(record, verdict)
         row["caveat"] = paper.caveat if record.preset in {*FIRST_SEED_OF, *FIRST_SEED_OF.values()} else ""
     return rows
@@ -631,6 +632,11 @@ def state_main_verdicts(rows: Iterable[dict[str, Any]]) -> str:
 def table_of(record: Record) -> str:
     """Return the number of a record's table or figure."""
     return record.label.split(", ")[-1]
+
+
+def condition_of(record: Record) -> str:
+    """Return what a record's table is "with", such as equal steps; "" for nothing."""
+    return table_of(record).partition(" with ")[2]
 
 
 def anchor(artefact: str) -> str:
